@@ -1,0 +1,40 @@
+# Every target builds .venv itself when it is missing or older than the project's requirements.
+PYTHON ?= python3
+BIN := .venv/bin
+# A cache of its own keeps `make test` from depending on what an earlier version left behind.
+export MAILLARD_CACHE_DIR ?= $(CURDIR)/.venv/cache/maillard
+
+.PHONY: demo test test-compiled test-plain lint bench docs clean
+
+demo: .venv/ready
+	$(BIN)/python -m maillard.demo
+
+test: lint test-plain test-compiled
+
+# The compiled run comes last: its summary is the one that counts.
+test-compiled: .venv/ready
+	$(BIN)/python -m pytest
+
+test-plain: .venv/ready
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m "not slow"
+
+lint: .venv/ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: .venv/ready
+	$(BIN)/python benchmarks/online.py
+	$(BIN)/python benchmarks/thompson.py
+
+docs: .venv/ready
+	$(BIN)/python docs/build.py
+
+clean:
+	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+.venv/ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		--constraint constraints.txt --editable '.[dev]'
+	touch $@

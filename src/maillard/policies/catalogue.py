@@ -1,0 +1,70 @@
+"""One table of all policies: by name for code, for the command line and for the documentation."""
+
+import difflib
+import inspect
+from collections.abc import Hashable, Iterable
+from typing import Any
+
+from . import adversarial, maillard, med, simple, ucb  # noqa: F401  (they register)
+from .policy import REGISTRY, Policy
+
+
+def find(name: str) -> type[Policy]:
+    """The class of a policy by its name in the catalogue."""
+    if name in REGISTRY:
+        return REGISTRY[name]
+    near = difflib.get_close_matches(str(name), REGISTRY, n=3, cutoff=0.5)
+    hint = f"did you mean {', '.join(near)}?" if near else "see `maillard policies`"
+    raise ValueError(f"unknown policy {name!r}: {hint}")
+
+
+def policy(name: str, arms: int | Iterable[Hashable], **parameters: Any) -> Policy:
+    """A policy by name: ``policy("kl-ms", arms=["red", "green", "blue"])``."""
+    return find(name)(arms, **parameters)
+
+
+def catalogue() -> dict[str, type[Policy]]:
+    """Every policy: name → class."""
+    return dict(REGISTRY)
+
+
+def describe(cls: type[Policy]) -> dict[str, Any]:
+    """What the catalogue says of a policy, as plain data."""
+    return {
+        "name": cls.slug,
+        "title": cls.title,
+        "class": cls.__name__,
+        "description": inspect.getdoc(cls) or "",
+        "formula": cls.formula,
+        "reference": cls.reference,
+        "setting": cls.setting,
+        "probabilities": cls.exactness,
+        "experimental": cls.experimental,
+        "horizon": _horizon(cls),
+        "parameters": [
+            {
+                "name": name,
+                "default": None if spec.required else spec.default,
+                "required": spec.required,
+                "range": spec.range,
+                "help": spec.help,
+            }
+            for name, spec in cls._declared.items()
+        ],
+        "example": example(cls),
+    }
+
+
+def _horizon(cls: type[Policy]) -> str:
+    spec = cls._declared.get("horizon")
+    if spec is None:
+        return "anytime"
+    return "needed" if spec.required else "optional"
+
+
+def example(cls: type[Policy]) -> str:
+    """A line of code that makes the policy; the tests run it."""
+    needed = {name: spec for name, spec in cls._declared.items() if spec.required}
+    values = {"horizon": "10_000", "weights": "[0.5, 0.3, 0.2]"}
+    given = "".join(f", {name}={values.get(name, '1.0')}" for name in needed)
+    return f'mb.policy("{cls.slug}", arms=["red", "green", "blue"]{given})'

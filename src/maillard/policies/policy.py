@@ -1,0 +1,756 @@
+"""The online life of a policy: decide, learn, and be written down.
+
+A subclass says what the policy *is*: its names, its parameters, its statistics and its formula.
+This module is what all of them share. `decide` never changes a policy and `update` never draws the
+next arm: the distribution is a function of the rewards observed so far, so rewards may come late,
+in batches and in any order, and the logged probability is the one drawn from.
+"""
+
+import difflib
+import functools
+import inspect
+import json
+import math
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..compiled import Kernel, bind, build
+from . import learning, rules
+from .decision import Decision, Decisions
+from .formula import MAX_PARAMETERS, MAX_ROWS, adapt, vocabulary
+from .parameters import Parameter
+
+Array = NDArray[np.float64]
+
+#: The version of the format of `Policy.state()`.
+STATE_FORMAT = 1
+
+#: slug → class, filled as the classes are defined; `catalogue` reads it.
+REGISTRY: dict[str, type["Policy"]] = {}
+
+
+#: For the policies whose formula makes sense whatever the rewards are.
+ANY_RANGE = ("bounded", "below", "nonnegative", "real")
+
+
+class InexactProbabilityError(ValueError):
+    """Raised where a policy has no exact probability to give."""
+
+
+class Policy:
+    """A bandit policy whose every choice carries its exact probability.
+
+    Parameters
+    ----------
+    arms : a number K (the labels are then 0 … K−1) or the labels themselves, at least two.
+    rewards : the interval [L, U] that rewards lie in; they are scaled to [0, 1] for the formulas.
+    initial : the order of the first pulls, ``"shuffled"`` (uniform over the arms not yet pulled) or
+        ``"in-order"`` (the paper's: probability 1 each).
+    floor : ε in p' = (1−ε) p + ε/K, so that no probability is below ε/K.
+    binarise : the seed of a coin that turns a reward r into 1 with probability r, else 0: what is
+        proven for Bernoulli rewards then holds for all in [L, U]. None: learn from r itself.
+    parameters : the policy's own, by name.
+    """
+
+    slug: ClassVar[str] = ""
+    title: ClassVar[str] = ""
+    formula: ClassVar[str] = ""
+    reference: ClassVar[str] = ""
+    #: Rewards and guarantees that the policy is made for, in a few words.
+    setting: ClassVar[str] = "rewards in [L, U]"
+    #: What its probabilities are and how exact.
+    exactness: ClassVar[str] = ""
+    experimental: ClassVar[bool] = False
+
+    #: Statistics kept beside each arm's pulls and total.
+    rows: ClassVar[tuple[str, ...]] = ()
+    #: Those of them that are worked out from the others before each use, and so not stored.
+    derived: ClassVar[tuple[str, ...]] = ()
+    #: Numbers kept for the policy as a whole.
+    memory: ClassVar[int] = 0
+    #: Whether each arm is pulled once before the formula applies.
+    forced: ClassVar[bool] = True
+    #: Which reward ranges make sense: "bounded", "below" (−∞, U], "nonnegative", "real".
+    ranges: ClassVar[tuple[str, ...]] = ("bounded",)
+    #: Whether `update` must be told the propensity of the time.
+    needs_propensity: ClassVar[bool] = False
+    #: Whether pulls, totals and squares are all that it has to know of the past.
+    countable: ClassVar[bool] = True
+
+    _declared: ClassVar[dict[str, Parameter]] = {}
+    # Whether the hooks of these names do anything: looked up once, not at every decision.
+    _prepares: ClassVar[bool] = False
+    _notes: ClassVar[bool] = False
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls._prepares = cls._prepare is not Policy._prepare
+        cls._notes = cls._note is not Policy._note
+        own = {n: v for n, v in vars(cls).items() if isinstance(v, Parameter)}
+        cls._declared = {**cls._declared, **own}
+        parameters = [
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=inspect.Parameter.empty if spec.required else spec.default,
+            )
+            for name, spec in cls._declared.items()
+        ]
+        base = list(inspect.signature(Policy.__init__).parameters.values())[1:-1]
+        cls.__signature__ = inspect.Signature([*base, *parameters])  # type: ignore[attr-defined]
+        if "slug" in vars(cls):
+            REGISTRY[cls.slug] = cls
+
+    def __init__(
+        self,
+        arms: int | Iterable[Hashable],
+        *,
+        rewards: tuple[float, float] | None = None,
+        initial: str = "shuffled",
+        floor: float = 0.0,
+        binarise: int | None = None,
+        **parameters: Any,
+    ) -> None:
+        self._labels = _labels(arms)
+        self.parameters = self._validated(parameters)
+        self.rewards = self._range(rewards)
+        if initial not in ("shuffled", "in-order"):
+            raise ValueError(f"initial must be 'shuffled' or 'in-order', not {initial!r}")
+        self.initial = initial
+        self.floor = _share("floor", floor)
+        low, high = self.rewards
+        bounded = math.isfinite(low) and math.isfinite(high)
+        self._shift = low if bounded else (high - 1.0 if math.isfinite(high) else 0.0)
+        self._scale = high - low if bounded else 1.0
+        if binarise is not None and not bounded:
+            raise ValueError("binarise needs rewards in a bounded interval [L, U]")
+        self._coin = None if binarise is None else np.random.default_rng(binarise)
+        self._retired: dict[Hashable, dict[str, float]] = {}
+        self._seen = 0
+        self._state = np.zeros((2 + len(self.rows), len(self._labels)))
+        self._raw_total = np.zeros(len(self._labels))
+        self._memory = np.zeros(max(self.memory, 1))
+        self._numbers = np.zeros(MAX_PARAMETERS)
+        numbers = [x for n, s in self._declared.items() for x in s.numbers(self.parameters[n])]
+        self._numbers[: len(numbers)] = numbers
+        self._check()
+        self._start()
+        self._reshape()
+
+    # ------------------------------------------------------------------ what a subclass may define
+
+    def _check(self) -> None:
+        """Validate what concerns several parameters at once."""
+
+    def _start(self) -> None:
+        """Set the state of a policy that has seen nothing, where it is not all zeros."""
+
+    def _rule(self) -> Kernel:
+        """The compiled template, formulas filled in, that gives the distribution."""
+        raise NotImplementedError
+
+    def _mixture(self) -> Kernel | None:
+        """The formula for the uniform share of every distribution, if there is one."""
+        return getattr(self, "mixture", None)
+
+    def _learn(self) -> Kernel:
+        """The compiled template that learns from one reward."""
+        return learning.count_spread if "spread" in self.rows else learning.count
+
+    def _prepare(self, state: Array, positions: Sequence[int]) -> None:
+        """Fill rows of `state` that are computed from what only Python knows."""
+
+    def _note(self, labels: Sequence[Hashable], p: Array) -> tuple[Any, ...]:
+        """What a decision made now, from this distribution, must remember for its update."""
+        return ()
+
+    def _check_addable(self) -> None:
+        """Raise where no arm can be added."""
+
+    def _added(self, position: int) -> None:
+        """An arm was added: set its statistics where they are not zeros."""
+
+    def _removed(self, position: int) -> None:
+        """An arm was retired: its column is gone already."""
+
+    def _extra_state(self) -> dict[str, Any]:
+        """What `state()` must hold beyond the statistics."""
+        return {}
+
+    def _restore_extra(self, stored: Mapping[str, Any]) -> None:
+        """Take back what `_extra_state` gave."""
+
+    # ------------------------------------------------------------------------------------- formulas
+
+    @classmethod
+    def _row_names(cls) -> tuple[str, ...]:
+        """The statistics, in the order of the rows of the state."""
+        return ("pulls", "total", *cls.rows)
+
+    def _words(self, own_estimate: bool = False) -> dict[str, str]:
+        parts = [part for spec in self._declared.values() for part in spec.parts]
+        return vocabulary(self._row_names(), parts, own_estimate)
+
+    def _estimates(self) -> Kernel:
+        """The kernel that fills every arm's estimate: its sample mean, or by its own `estimate`."""
+        own = getattr(type(self), "estimate", None)
+        if own is None:
+            return rules.sample_means
+        adapted = adapt(own, self._words(own_estimate=True))
+        return bind(rules.formula_estimates, estimate_formula=adapted, **self._row_numbers())
+
+    def _bound(self, template: Kernel, **formulas: Kernel) -> Any:
+        """A rule with this policy's estimates and formulas filled in."""
+        estimates = self._estimates()
+        words = self._words(own_estimate=estimates is not rules.sample_means)
+        filled = {name: adapt(formula, words) for name, formula in formulas.items()}
+        return bind(template, estimates=estimates, **self._row_numbers(), **filled)
+
+    def _row_numbers(self) -> dict[str, int]:
+        kept = 2 + len(self.rows)
+        return {f"ROW_{i}": i if i < kept else 0 for i in range(1, MAX_ROWS)}
+
+    def _choose_kernel(self) -> Any:
+        """The distribution and a choice from it, as plain functions; `build` compiles them."""
+        mixture = self._mixture()
+        mix: Any = rules.unmixed
+        if mixture is not None:
+            mix = bind(rules.formula_mixed, mixture=adapt(mixture, self._words()))
+        return bind(
+            rules.choose,
+            rule=self._rule(),
+            mix=mix,
+            first_pulls=bind(rules.first_pulls, IN_ORDER=self.initial == "in-order"),
+            FORCED=self.forced,
+        )
+
+    # ----------------------------------------------------------------------------- the distribution
+
+    def _reshape(self) -> None:
+        """Lay out what depends on the number of arms; kernels are fetched at first use."""
+        arms = len(self._labels)
+        self._position = {label: i for i, label in enumerate(self._labels)}
+        self._work = np.zeros((4, arms))
+        self._p, self._log_p = self._work[rules.P], self._work[rules.LOG_P]
+        self._choose = self._first_choose
+        self._learn_one = self._first_learn
+        self._fresh = False
+
+    def _first_choose(self, *arguments: Any) -> Any:
+        self._choose = build(self._choose_kernel(), rules.CHOOSE_SIGNATURE)
+        return self._choose(*arguments)
+
+    def _first_learn(self, *arguments: Any) -> None:
+        self._learn_one = build(self._learn(), learning.SIGNATURE)
+        self._learn_one(*arguments)
+
+    @property
+    def round(self) -> int:
+        """t: one more than the number of rewards observed."""
+        return self._seen + 1
+
+    def _choose_now(self, u: float) -> tuple[int, float, float]:
+        """Bring the distribution up to date and choose from it: position, p, log p."""
+        if self._prepares:
+            self._prepare(self._state, range(len(self._labels)))
+        self._fresh = True
+        return self._choose(  # type: ignore[no-any-return]
+            self._state, self._memory, self._seen + 1.0, self._numbers, self._work, self.floor, u
+        )
+
+    def _restricted(self, eligible: Iterable[Hashable]) -> tuple[list[int], Array, Array]:
+        """Positions, p and log p of the policy restricted to some of its arms."""
+        positions = sorted({self._at(label) for label in eligible})
+        if not positions:
+            raise ValueError("eligible must name at least one arm")
+        if len(positions) == len(self._labels):
+            if not self._fresh:
+                self._choose_now(0.0)
+            return positions, self._p, self._log_p
+        state = np.ascontiguousarray(self._state[:, positions])
+        self._prepare(state, positions)
+        work = np.zeros((4, len(positions)))
+        self._choose(state, self._memory, self._seen + 1.0, self._numbers, work, self.floor, 0.0)
+        return positions, work[rules.P], work[rules.LOG_P]
+
+    def probabilities(self, eligible: Iterable[Hashable] | None = None) -> Array:
+        """The exact probability of each arm now, in the order of `arms`; sums to 1."""
+        return self._vector(eligible, 1, 0.0)
+
+    def log_probabilities(self, eligible: Iterable[Hashable] | None = None) -> Array:
+        """Their logarithms: finite where the probability itself underflows, −∞ where it is 0."""
+        return self._vector(eligible, 2, -math.inf)
+
+    def _vector(self, eligible: Iterable[Hashable] | None, which: int, absent: float) -> Array:
+        everything = self._labels if eligible is None else eligible
+        result = self._restricted(everything)
+        vector = np.full(len(self._labels), absent)
+        vector[result[0]] = result[which]
+        return vector
+
+    # --------------------------------------------------------------------------------------- decide
+
+    def decide(
+        self,
+        rng: np.random.Generator,
+        size: int | None = None,
+        eligible: Iterable[Hashable] | None = None,
+    ) -> Any:
+        """Choose an arm: a Decision, or with `size` a batch of independent ones.
+
+        With `eligible` the choice is among those arms only: the policy as if there were no others
+        (but for the round t, which counts all rewards). Deciding changes nothing in the policy.
+        """
+        if eligible is None and size is None:
+            try:
+                u = rng.random()
+            except (AttributeError, TypeError):
+                raise _not_a_generator(rng) from None
+            chosen, p, log_p = (
+                _pick()(self._p, self._log_p, u) if self._fresh else self._choose_now(u)
+            )
+            note = self._note(self._labels, self._p) if self._notes else ()
+            return _new_decision((self._labels[chosen], p, log_p, self._seen + 1, note))
+        if not isinstance(rng, np.random.Generator):
+            raise _not_a_generator(rng)
+        positions, p, log_p = self._restricted(self._labels if eligible is None else eligible)
+        labels = [self._labels[i] for i in positions]
+        count = 1 if size is None else _whole("size", size)
+        pick = _pick()
+        picks = [pick(p, log_p, u)[0] for u in rng.random(count)]
+        index = np.array(picks, dtype=np.int64)
+        note = self._note(labels, p)
+        batch = Decisions(labels, index, p.copy(), log_p.copy(), self.round, note)
+        return batch[0] if size is None else batch
+
+    # --------------------------------------------------------------------------------------- update
+
+    def update(self, choice: Any, reward: Any, propensity: Any = None) -> None:
+        """Learn from a reward, or from many.
+
+        `choice` is a Decision, an arm's label, or a batch of either (with as many rewards).
+        Policies that weight by the propensity take it from the Decision; with a bare label, give
+        it.
+        """
+        if type(choice) is Decision:
+            position = self._position.get(choice.arm)
+            if position is None:
+                position = self._at(choice.arm)
+            given = choice.propensity if propensity is None else propensity
+            self._update_one(position, reward, given, choice.round, choice.note)
+        elif isinstance(choice, Decisions) or _is_batch(choice):
+            self._update_many(choice, reward, propensity)
+        else:
+            self._update_one(self._at(choice), reward, propensity, self._seen + 1, ())
+
+    def _update_one(
+        self, position: int, reward: Any, propensity: Any, round: int, note: tuple[Any, ...]
+    ) -> None:
+        value = self._checked_reward(position, reward)
+        p = self._checked_propensity(propensity) if self.needs_propensity else 1.0
+        self._absorb(position, self._learnable(position, value), p, round, note)
+        self._seen += 1
+        self._fresh = False
+
+    def _absorb(
+        self, position: int, x: float, propensity: float, round: int, note: tuple[Any, ...]
+    ) -> None:
+        """Learn from one scaled reward; everything has been checked."""
+        self._learn_one(
+            self._state, self._memory, position, x, propensity, float(round), self._numbers
+        )
+
+    def _update_many(self, choices: Any, rewards: Any, propensity: Any) -> None:
+        choices = list(choices)
+        values = np.asarray(rewards)
+        if values.shape != (len(choices),):
+            raise ValueError(f"{len(choices)} choices but rewards of shape {values.shape}")
+        given = [None] * len(choices) if propensity is None else list(propensity)
+        if len(given) != len(choices):
+            raise ValueError(f"{len(choices)} choices but {len(given)} propensities")
+        # All is checked before anything is learnt: an error leaves the policy as it was.
+        rows = []
+        for choice, value, p in zip(choices, values.tolist(), given, strict=True):
+            decided = choice if isinstance(choice, Decision) else None
+            position = self._at(decided.arm if decided else choice)
+            if decided and p is None:
+                p = decided.propensity
+            rows.append((
+                position,
+                self._checked_reward(position, value),
+                self._checked_propensity(p) if self.needs_propensity else 1.0,
+                decided.round if decided else self._seen + 1,
+                decided.note if decided else (),
+            ))  # fmt: skip
+        for position, value, p, round, note in rows:
+            self._absorb(position, self._learnable(position, value), p, round, note)
+            self._seen += 1
+        self._fresh = False
+
+    def _checked_reward(self, position: int, reward: Any) -> float:
+        if type(reward) is not float:
+            if isinstance(reward, (str, bytes, complex)) or reward is None:
+                raise ValueError(
+                    f"the reward of arm {self._labels[position]!r} must be a number, not {reward!r}"
+                )
+            try:
+                reward = float(reward)
+            except (TypeError, ValueError):
+                raise ValueError(
+                    f"the reward of arm {self._labels[position]!r} must be one number, "
+                    f"not {reward!r}"
+                ) from None
+        low, high = self.rewards
+        if not (low <= reward <= high and -math.inf < reward < math.inf and self._accepts(reward)):
+            raise ValueError(
+                f"reward {reward!r} of arm {self._labels[position]!r} is not {self._range_text()}"
+            )
+        return reward  # type: ignore[no-any-return]
+
+    def _accepts(self, reward: float) -> bool:
+        """Whether a reward inside the range is one that the policy can learn from."""
+        return True
+
+    def _range_text(self) -> str:
+        low, high = self.rewards
+        left = "(" if math.isinf(low) else "["
+        right = ")" if math.isinf(high) else "]"
+        return f"in {left}{low:g}, {high:g}{right}"
+
+    def _checked_propensity(self, propensity: Any) -> float:
+        if propensity is None:
+            raise ValueError(
+                f"{self.slug} learns from the propensity of the time: update with the Decision, "
+                "or give propensity="
+            )
+        if not isinstance(propensity, (float, int, np.floating)) or not 0.0 < propensity <= 1.0:
+            raise ValueError(f"a propensity must be in (0, 1], not {propensity!r}")
+        return float(propensity)
+
+    def _learnable(self, position: int, reward: float) -> float:
+        """The reward scaled to what the formulas see; a coin's 0 or 1 when binarised."""
+        x = (reward - self._shift) / self._scale
+        if self._coin is not None:
+            self._raw_total[position] += reward
+            x = 1.0 if self._coin.random() < x else 0.0
+        return x
+
+    def update_counts(self, pulls: Any, totals: Any, squares: Any = None) -> None:
+        """Learn from counts: for each arm, in the order of `arms`, its pulls and sum of rewards.
+
+        Policies that use the variance need the sums of squared rewards too. Policies whose state
+        depends on the order or on the propensities of single rewards cannot learn from counts.
+        """
+        if not self.countable or self._coin is not None:
+            why = "binarises rewards one by one" if self.countable else "needs single rewards"
+            raise ValueError(f"{self.slug} {why}: use update()")
+        shape = (len(self._labels),)
+        n, s = (np.array(v, dtype=np.float64) for v in (pulls, totals))
+        if n.shape != shape or s.shape != shape:
+            raise ValueError(f"pulls and totals must have one number for each of {shape[0]} arms")
+        x = (s - n * self._shift) / self._scale
+        low, high = ((end - self._shift) / self._scale for end in self.rewards)
+        for i, label in enumerate(self._labels):
+            if not (n[i] >= 0 and n[i] == np.floor(n[i]) and np.isfinite(n[i])):
+                raise ValueError(f"pulls of arm {label!r} must be a count, not {n[i]:g}")
+            slack = 1e-9 * max(n[i], 1.0)
+            lower = n[i] * low if n[i] else 0.0
+            upper = n[i] * high if n[i] else 0.0
+            if not (lower - slack <= x[i] <= upper + slack) or not np.isfinite(s[i]):
+                raise ValueError(
+                    f"total {s[i]:g} of arm {label!r} is impossible for {n[i]:g} rewards "
+                    f"{self._range_text()}"
+                )
+        bounds = np.where(n > 0, n * low, 0.0), np.where(n > 0, n * high, 0.0)
+        x = np.clip(x, *bounds)
+        if "spread" in self.rows:
+            if squares is None:
+                raise ValueError(f"{self.slug} uses the variance: give the squares too")
+            q = np.array(squares, dtype=np.float64)
+            if q.shape != shape or not np.all(np.isfinite(q)):
+                raise ValueError(f"squares must have one number for each of {shape[0]} arms")
+            q = (q - 2 * self._shift * s + n * self._shift**2) / self._scale**2
+            with np.errstate(invalid="ignore", divide="ignore"):
+                spread = np.where(n > 0, np.maximum(q - x * x / n, 0.0), 0.0)
+                before = self._state[:2]
+                gap = np.where((n > 0) & (before[0] > 0), x / n - before[1] / before[0], 0.0)
+                between = gap**2 * n * before[0] / np.maximum(n + before[0], 1.0)
+            self._state[2] += spread + between  # Chan's formula for merging variances
+        self._state[0] += n
+        self._state[1] += x
+        self._seen += int(n.sum())
+        self._fresh = False
+
+    # ----------------------------------------------------------------------------------------- arms
+
+    @property
+    def arms(self) -> tuple[Any, ...]:
+        """The labels of the arms in play, in order."""
+        return self._labels
+
+    @property
+    def pulls(self) -> Array:
+        """How many rewards of each arm have been observed."""
+        return np.array(self._state[0])
+
+    @property
+    def means(self) -> Array:
+        """The mean of each arm's rewards as they came, unscaled; NaN before the first."""
+        with np.errstate(invalid="ignore"):
+            if self._coin is not None:  # the statistics hold the coin's zeros and ones
+                return np.array(self._raw_total / self._state[0])
+            return np.array(self._shift + self._scale * (self._state[1] / self._state[0]))
+
+    def _at(self, label: Any) -> int:
+        try:
+            position = self._position.get(label)
+        except TypeError:  # unhashable
+            position = None
+        if position is None:
+            if isinstance(label, Hashable) and label in self._retired:
+                raise ValueError(f"arm {label!r} was retired")
+            near = difflib.get_close_matches(str(label), [str(x) for x in self._labels], n=3)
+            hint = f"; did you mean {', '.join(near)}?" if near else ""
+            shown = ", ".join(repr(x) for x in self._labels[:8])
+            more = ", …" if len(self._labels) > 8 else ""
+            raise ValueError(f"unknown arm {label!r}: the arms are {shown}{more}{hint}")
+        return position
+
+    def add_arm(self, label: Hashable) -> None:
+        """Bring a new arm into play. Where arms are pulled once first, it is pulled next.
+
+        Policies with estimated losses give it the smallest one, as if it were level with the best.
+        """
+        _check_label(label)
+        if label in self._position:
+            raise ValueError(f"there is an arm {label!r} already")
+        if label in self._retired:
+            raise ValueError(f"arm {label!r} was retired; a new arm needs a new label")
+        self._check_addable()
+        self._labels = (*self._labels, label)
+        self._state = np.hstack([self._state, np.zeros((len(self._state), 1))])
+        self._raw_total = np.append(self._raw_total, 0.0)
+        self._added(len(self._labels) - 1)
+        self._reshape()
+
+    def retire_arm(self, label: Hashable) -> None:
+        """Take an arm out of play for good; the others go on as if it had never been there.
+
+        The round t still counts its rewards, and `state()` keeps its pulls and total. Rewards that
+        come in later are refused.
+        """
+        position = self._at(label)
+        if len(self._labels) <= 2:
+            raise ValueError("two arms must stay in play")
+        pulls = float(self._state[0, position])
+        self._retired[label] = {
+            "pulls": pulls,
+            "total": float(self.means[position] * pulls) if pulls else 0.0,
+        }
+        self._labels = tuple(x for x in self._labels if x != label)
+        self._state = np.ascontiguousarray(np.delete(self._state, position, axis=1))
+        self._raw_total = np.delete(self._raw_total, position)
+        self._removed(position)
+        self._reshape()
+
+    # ---------------------------------------------------------------------------------------- state
+
+    def state(self) -> dict[str, Any]:
+        """All that the policy is, as plain JSON; `from_state` gives the same bits back."""
+        stored: dict[str, Any] = {
+            "format": STATE_FORMAT,
+            "policy": self.slug,
+            "arms": list(self._labels),
+            "parameters": {
+                name: list(v) if isinstance(v, tuple) else v for name, v in self.parameters.items()
+            },
+            "rewards": [x if math.isfinite(x) else str(x) for x in self.rewards],
+            "initial": self.initial,
+            "floor": self.floor,
+            "seen": self._seen,
+            "statistics": {
+                name: row.tolist()
+                for name, row in zip(self._row_names(), self._state, strict=True)
+                if name not in self.derived
+            },
+            "reward_totals": self._raw_total.tolist(),
+            "memory": self._memory.tolist(),
+            "retired": [[label, kept] for label, kept in self._retired.items()],
+            "coin": None if self._coin is None else self._coin.bit_generator.state,
+        }
+        return stored | self._extra_state()
+
+    @classmethod
+    def _from_state(cls, stored: Mapping[str, Any]) -> "Policy":
+        policy = cls(
+            stored["arms"],
+            rewards=tuple(float(x) for x in stored["rewards"]),  # type: ignore[arg-type]
+            initial=stored["initial"],
+            floor=stored["floor"],
+            binarise=None if stored["coin"] is None else 0,
+            **stored["parameters"],
+        )
+        arms = len(policy._labels)
+        kept = [name for name in cls._row_names() if name not in cls.derived]
+        if set(stored["statistics"]) != set(kept):
+            raise ValueError(f"statistics must be {', '.join(kept)}")
+        for row, name in enumerate(cls._row_names()):
+            if name in kept:
+                policy._state[row] = _row(stored["statistics"], name, arms)
+        policy._raw_total = np.array(_row(stored, "reward_totals", arms))
+        policy._memory = np.array(_row(stored, "memory", policy._memory.size))
+        pulls = policy._state[0]
+        if np.any(pulls < 0) or np.any(pulls != np.floor(pulls)):
+            raise ValueError("pulls must be counts")
+        if cls.countable:
+            low, high = ((e - policy._shift) / policy._scale for e in policy.rewards)
+            slack = 1e-9 * np.maximum(pulls, 1.0)
+            lower = np.where(pulls > 0, pulls * low, 0.0) if pulls.size else pulls
+            upper = np.where(pulls > 0, pulls * high, 0.0) if pulls.size else pulls
+            total = policy._state[1]
+            if np.any(total < lower - slack) or np.any(total > upper + slack):
+                raise ValueError("a total is impossible for its pulls")
+        policy._retired = {label: dict(kept) for label, kept in stored["retired"]}
+        seen = _whole("seen", stored["seen"], low=0)
+        if seen != int(pulls.sum() + sum(kept["pulls"] for kept in policy._retired.values())):
+            raise ValueError("seen must be the number of all pulls")
+        policy._seen = seen
+        if policy._coin is not None:
+            policy._coin.bit_generator.state = stored["coin"]
+        policy._restore_extra(stored)
+        return policy
+
+    def __reduce__(self) -> Any:
+        return from_state, (self.state(),)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(repr(label) for label in self._labels[:5])
+        more = ", …" if len(self._labels) > 5 else ""
+        chosen = "".join(f", {name}={value!r}" for name, value in self.parameters.items())
+        return f"{type(self).__name__}([{shown}{more}]{chosen}, seen={self._seen})"
+
+    # ----------------------------------------------------------------------------------- validation
+
+    def _validated(self, given: dict[str, Any]) -> dict[str, Any]:
+        for name in given:
+            if name not in self._declared:
+                near = difflib.get_close_matches(name, self._declared, n=1)
+                hint = f"; did you mean {near[0]!r}?" if near else ""
+                known = ", ".join(self._declared) or "none of its own"
+                raise ValueError(
+                    f"{self.slug} has no parameter {name!r}{hint} (its parameters: {known})"
+                )
+        values = {}
+        for name, spec in self._declared.items():
+            if name not in given and spec.required:
+                raise ValueError(f"{self.slug} needs {name}=: {spec.help}")
+            values[name] = spec.validate(self.slug, given.get(name, spec.default))
+        return values
+
+    def _default_rewards(self) -> tuple[float, float]:
+        ends = {"bounded": (0.0, 1.0), "below": (0.0, 1.0), "nonnegative": (0.0, math.inf)}
+        return ends.get(self.ranges[0], (-math.inf, math.inf))
+
+    def _range(self, rewards: tuple[float, float] | None) -> tuple[float, float]:
+        if rewards is None:
+            return self._default_rewards()
+        try:
+            low, high = (float(x) for x in rewards)
+        except (TypeError, ValueError):
+            raise ValueError(f"rewards must be a pair (L, U), not {rewards!r}") from None
+        if not low < high:
+            raise ValueError(f"rewards=(L, U) needs L < U, not ({low:g}, {high:g})")
+        kind = {
+            (True, True): "bounded", (False, True): "below",
+            (True, False): "nonnegative", (False, False): "real",
+        }[math.isfinite(low), math.isfinite(high)]  # fmt: skip
+        if kind not in self.ranges:
+            raise ValueError(f"{self.slug} is for {self.setting}, not for ({low:g}, {high:g})")
+        return low, high
+
+
+_new_decision = functools.partial(tuple.__new__, Decision)
+
+
+@functools.cache
+def _pick() -> Kernel:
+    return build(rules.pick, rules.PICK_SIGNATURE)
+
+
+def _labels(arms: Any) -> tuple[Any, ...]:
+    if isinstance(arms, (int, np.integer)) and not isinstance(arms, bool):
+        labels: tuple[Any, ...] = tuple(range(arms))
+    elif isinstance(arms, (str, bytes)) or not isinstance(arms, Iterable):
+        raise ValueError(f"arms must be a number or a list of labels, not {arms!r}")
+    else:
+        labels = tuple(a.item() if isinstance(a, np.generic) else a for a in arms)
+    if len(labels) < 2:
+        raise ValueError(f"a bandit needs at least 2 arms, not {len(labels)}")
+    seen: set[Any] = set()
+    for label in labels:
+        _check_label(label)
+        if label in seen:
+            raise ValueError(f"arm {label!r} is named twice")
+        seen.add(label)
+    return labels
+
+
+def _check_label(label: Any) -> None:
+    if not isinstance(label, (str, int, np.integer)) or isinstance(label, bool):
+        raise ValueError(f"an arm's label must be a string or an integer, not {label!r}")
+
+
+def _is_batch(choice: Any) -> bool:
+    return isinstance(choice, (list, tuple)) or (isinstance(choice, np.ndarray) and choice.ndim > 0)
+
+
+def _whole(name: str, value: Any, low: int = 1) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < low:
+        raise ValueError(f"{name} must be a whole number of at least {low}, not {value!r}")
+    return int(value)
+
+
+def _share(name: str, value: Any) -> float:
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0.0 <= value <= 1.0:
+        raise ValueError(f"{name} must be a number in [0, 1], not {value!r}")
+    return float(value)
+
+
+def _row(stored: Mapping[str, Any], name: str, size: int) -> list[float]:
+    row = stored[name]
+    if not isinstance(row, list) or len(row) != size:
+        raise ValueError(f"{name} must hold {size} numbers")
+    if not all(isinstance(x, (int, float)) and math.isfinite(x) for x in row):
+        raise ValueError(f"{name} must hold finite numbers")
+    return [float(x) for x in row]
+
+
+def _not_a_generator(rng: Any) -> TypeError:
+    return TypeError(f"decide() needs a numpy.random.Generator, not {type(rng).__name__}")
+
+
+def from_state(state: Mapping[str, Any] | str) -> Policy:
+    """The policy that `Policy.state()` wrote down, as a dictionary or as JSON text."""
+    if isinstance(state, str):
+        try:
+            state = json.loads(state)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"the state is not JSON: {error}") from None
+    if not isinstance(state, Mapping) or "format" not in state or "policy" not in state:
+        raise ValueError("this is not the state of a policy: it names no format and no policy")
+    if state["format"] != STATE_FORMAT:
+        raise ValueError(
+            f"the state has format {state['format']!r}; this version reads format {STATE_FORMAT}"
+        )
+    from .catalogue import find
+
+    cls = find(state["policy"])
+    try:
+        return cls._from_state(state)
+    except KeyError as error:
+        raise ValueError(f"the state of {cls.slug} is damaged: {error} is missing") from None
+    except (TypeError, ValueError, AttributeError) as error:
+        raise ValueError(f"the state of {cls.slug} is damaged: {error}") from None

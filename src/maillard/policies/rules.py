@@ -1,0 +1,227 @@
+"""The four rules: from a formula on per-arm statistics to a distribution over arms.
+
+Each rule is a template of compiled code with open names (`log_weight`, `index`, …) that a policy's
+formulas fill. All share one argument list: the state (rows of statistics × arms), the policy's own
+`memory`, the round t, its parameters, scratch space, and the two results. A rule writes log p as
+well as p, because p underflows at N·kl > 745 and a propensity that is divided by must not.
+"""
+
+from typing import Any
+
+from ..compiled import kernel
+from ..numeric import INFINITY, exp, log
+
+#: What `choose` takes and returns; its work space has four rows: p, log p, and two for the rules.
+CHOOSE_SIGNATURE = (
+    "Tuple((int64, float64, float64))"
+    "(float64[:, ::1], float64[::1], float64, float64[::1], float64[:, ::1], float64, float64)"
+)
+PICK_SIGNATURE = "Tuple((int64, float64, float64))(float64[::1], float64[::1], float64)"
+P, LOG_P, SCRATCH = 0, 1, 2
+
+
+def estimate_formula(*arguments: float) -> float:
+    """Open: one arm's estimate (the sample mean unless a policy says otherwise)."""
+    raise NotImplementedError
+
+
+def log_weight(*arguments: float) -> float:
+    """Open: the logarithm of one arm's weight."""
+    raise NotImplementedError
+
+
+def index(*arguments: float) -> float:
+    """Open: one arm's index."""
+    raise NotImplementedError
+
+
+def mixture(*arguments: float) -> float:
+    """Open: the share γ of every distribution that is uniform."""
+    raise NotImplementedError
+
+
+def estimates(*arguments: Any) -> float:
+    """Open: fill the estimates of all arms and return the largest."""
+    raise NotImplementedError
+
+
+def rule(*arguments: Any) -> None:
+    """Open: one of the rules below, its formulas filled in."""
+    raise NotImplementedError
+
+
+@kernel
+def sample_means(state, t, parameters, estimate):
+    """S_a / N_a by one division, so that equal rationals are equal doubles and ties are exact."""
+    best = -INFINITY
+    for a in range(estimate.size):
+        estimate[a] = state[1, a] / state[0, a]
+    for a in range(estimate.size):
+        best = max(best, estimate[a])
+    return best
+
+
+#: Row numbers beyond those that a policy keeps read row 0 instead: bound per policy.
+ROW_1 = 0
+ROW_2 = 0
+ROW_3 = 0
+
+
+@kernel
+def formula_estimates(state, t, parameters, estimate):
+    """Each arm's estimate by the policy's own formula, and the largest."""
+    arms = float(estimate.size)
+    p0, p1, p2, p3 = parameters[0], parameters[1], parameters[2], parameters[3]
+    p4, p5, p6, p7 = parameters[4], parameters[5], parameters[6], parameters[7]
+    best = -INFINITY
+    for a in range(estimate.size):
+        estimate[a] = estimate_formula(
+            state[0, a], state[ROW_1, a], state[ROW_2, a], state[ROW_3, a],
+            0.0, 0.0, t, arms, p0, p1, p2, p3, p4, p5, p6, p7,
+        )  # fmt: skip
+    for a in range(estimate.size):
+        best = max(best, estimate[a])
+    return best
+
+
+@kernel
+def weighted(state, memory, t, parameters, work, log_p, p):
+    """p_a ∝ exp(log_weight_a)."""
+    arms = float(p.size)
+    p0, p1, p2, p3 = parameters[0], parameters[1], parameters[2], parameters[3]
+    p4, p5, p6, p7 = parameters[4], parameters[5], parameters[6], parameters[7]
+    best = estimates(state, t, parameters, work[0])
+    for a in range(p.size):
+        log_p[a] = log_weight(
+            state[0, a], state[ROW_1, a], state[ROW_2, a], state[ROW_3, a],
+            work[0, a], best, t, arms, p0, p1, p2, p3, p4, p5, p6, p7,
+        )  # fmt: skip
+    normalise(log_p, p)
+
+
+@kernel
+def normalise(log_p, p):
+    """From log-weights to probabilities and their logarithms: the maximum is subtracted first."""
+    top = -INFINITY
+    for a in range(p.size):
+        top = max(top, log_p[a])
+    for a in range(p.size):
+        p[a] = exp(log_p[a] - top)
+    total = 0.0
+    for a in range(p.size):
+        total += p[a]
+    shift = top + log(total)
+    for a in range(p.size):
+        p[a] = p[a] / total
+    for a in range(p.size):
+        log_p[a] = log_p[a] - shift
+
+
+@kernel
+def maximised(state, memory, t, parameters, work, log_p, p):
+    """Uniform on the arms with the largest index: ties are shared, and the distribution says so."""
+    arms = float(p.size)
+    p0, p1, p2, p3 = parameters[0], parameters[1], parameters[2], parameters[3]
+    p4, p5, p6, p7 = parameters[4], parameters[5], parameters[6], parameters[7]
+    best = estimates(state, t, parameters, work[0])
+    for a in range(p.size):
+        work[1, a] = index(
+            state[0, a], state[ROW_1, a], state[ROW_2, a], state[ROW_3, a],
+            work[0, a], best, t, arms, p0, p1, p2, p3, p4, p5, p6, p7,
+        )  # fmt: skip
+    share_maximum(work[1], log_p, p)
+
+
+@kernel
+def share_maximum(indices, log_p, p):
+    """The uniform distribution on the argmax."""
+    top = -INFINITY
+    for a in range(p.size):
+        top = max(top, indices[a])
+    ties = 0.0
+    for a in range(p.size):
+        ties += 1.0 if indices[a] == top else 0.0
+    for a in range(p.size):
+        p[a] = 1.0 / ties if indices[a] == top else 0.0
+        log_p[a] = -log(ties) if indices[a] == top else -INFINITY
+
+
+@kernel
+def mixed(share, log_p, p):
+    """p' = (1−γ) p + γ/K: every arm keeps at least γ/K."""
+    if share > 0.0:
+        for a in range(p.size):
+            p[a] = (1.0 - share) * p[a] + share / p.size
+        for a in range(p.size):
+            log_p[a] = log(p[a])
+
+
+@kernel
+def unmixed(t, arms, parameters, log_p, p):
+    """For the policies without a mixture of their own."""
+    return
+
+
+@kernel
+def formula_mixed(t, arms, parameters, log_p, p):
+    """Mix by the policy's own formula for the share."""
+    p0, p1, p2, p3 = parameters[0], parameters[1], parameters[2], parameters[3]
+    p4, p5, p6, p7 = parameters[4], parameters[5], parameters[6], parameters[7]
+    share = mixture(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, t, arms, p0, p1, p2, p3, p4, p5, p6, p7)
+    mixed(share, log_p, p)
+
+
+def mix(*arguments: Any) -> None:
+    """Open: `unmixed` or `formula_mixed`."""
+    raise NotImplementedError
+
+
+#: Whether every arm is pulled once before the rule applies, and in their order: bound per policy.
+FORCED = True
+IN_ORDER = False
+
+
+@kernel
+def first_pulls(pulls, log_p, p):
+    """Uniform on the arms not pulled yet (or the first of them); False when there are none."""
+    waiting = 0.0
+    for a in range(p.size):
+        waiting += 1.0 if pulls[a] == 0.0 else 0.0
+    if waiting == 0.0:
+        return False
+    share = 1.0 if IN_ORDER else 1.0 / waiting
+    left = 1.0 if IN_ORDER else waiting
+    for a in range(p.size):
+        chosen = (pulls[a] == 0.0) & (left > 0.0)
+        p[a] = share if chosen else 0.0
+        log_p[a] = log(share) if chosen else -INFINITY
+        left -= 1.0 if chosen else 0.0
+    return True
+
+
+@kernel
+def pick(p, log_p, u):
+    """The arm in whose stretch of the unit interval u falls, with its p and log p."""
+    chosen = -1
+    edge = 0.0
+    for a in range(p.size):
+        if p[a] > 0.0:  # an arm of probability zero is never chosen, not even by rounding
+            chosen = a
+            edge += p[a]
+            if u < edge:
+                break
+    return chosen, p[chosen], log_p[chosen]
+
+
+@kernel
+def choose(state, memory, t, parameters, work, floor, u):
+    """A policy's whole distribution (first pulls, its rule, its mixture, the floor), and a choice.
+
+    The choice costs nothing beside the distribution, and one compiled function a policy is enough.
+    """
+    p, log_p, scratch = work[P], work[LOG_P], work[SCRATCH:]
+    if not (FORCED and first_pulls(state[0], log_p, p)):
+        rule(state, memory, t, parameters, scratch, log_p, p)
+        mix(t, float(p.size), parameters, log_p, p)
+    mixed(floor, log_p, p)
+    return pick(p, log_p, u)
