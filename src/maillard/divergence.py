@@ -111,6 +111,12 @@ def kl_geometric(a, b):
 
 
 @kernel
+def _level(d):
+    """max(d, 0), as a number of d's own type: plain Python's 0.0 would not divide by zero."""
+    return d if d > 0.0 else 0.0 * d
+
+
+@kernel
 def _householder(newton, second, third):
     """The step of third order from Newton's step, K''/K'·step and K'''/K''·step."""
     return newton * (1.0 - 0.5 * second) / (1.0 - second + second * third / 6.0)
@@ -145,15 +151,15 @@ def _shrink(p, q, n, d):
     Both to full relative accuracy, so that neither a tiny step nor a tiny remainder loses digits.
     """
     scale = p if p > 0.0 else 1.0
-    d = min(max(d, 0.0), 800.0 * scale)  # e^−800 is 0
+    d = min(_level(d), 800.0 * scale)  # e^−800 is 0
     slope = d / scale
     v = min(math.sqrt(slope) * math.sqrt(slope + 2.0 * (q / n)), 800.0)  # no underflow
     y, h = p * exp(-v), -p * expm1(-v)
+    still = h == 0.0
     v = v + _shrink_step(v, y, h, p, q, n, d)
     y, h = p * exp(-v), -p * expm1(-v)
     change = y * _exp_change(-_shrink_step(v, y, h, p, q, n, d))
-    moved = h > 0.0
-    return max(y + change, 0.0) if moved else p, max(h - change, 0.0) if moved else 0.0
+    return p if still else max(y + change, 0.0), 0.0 if still else max(h - change, 0.0)
 
 
 @kernel
@@ -194,13 +200,13 @@ def kl_binomial_lower(a, d, n):
 @kernel
 def kl_gaussian_upper(a, d, variance):
     """a + √(2·variance·d)."""
-    return a + math.sqrt(2.0 * variance * max(d, 0.0))
+    return a + math.sqrt(2.0 * variance * _level(d))
 
 
 @kernel
 def kl_gaussian_lower(a, d, variance):
     """a − √(2·variance·d)."""
-    return a - math.sqrt(2.0 * variance * max(d, 0.0))
+    return a - math.sqrt(2.0 * variance * _level(d))
 
 
 @kernel
@@ -227,13 +233,14 @@ def _grow_step(w, h, a, r, d):
 @kernel
 def kl_negative_binomial_upper(a, d, r):
     """max{b: kl_negative_binomial(a, b, r) ≤ d}."""
-    d = max(d, 0.0)
+    d = _level(d)
     slope = d / r
     w = math.sqrt(slope) * math.sqrt(slope + 2.0 * (a / (r + a)))
     w = min(w, 1500.0)  # e^1500·r is beyond every double
     h = _grow_move(w, a, r)
     for _ in range(2):
-        w = w + _grow_step(w, h, a, r, d) if (h > 0.0) & (h < INFINITY) else w
+        last, w = w, w + _grow_step(w, h, a, r, d)
+        w = w if w > 0.0 else last  # no move, or one without end
         h = _grow_move(w, a, r)
     return a + h
 
@@ -243,7 +250,7 @@ def kl_negative_binomial_lower(a, d, r):
     """min{b ≥ 0: kl_negative_binomial(a, b, r) ≤ d}."""
     # In the natural parameter, v = ln(a/(r+a)) − ln(b/(r+b)): K' = a − b, K'' = b(r+b)/r = V(b).
     scale = a if a > 0.0 else 1.0
-    d = min(max(d, 0.0), 800.0 * scale)
+    d = min(_level(d), 800.0 * scale)
     slope = d / scale
     v = min(math.sqrt(slope) * math.sqrt(slope + 2.0 * (r / (r + a))), 800.0)
     b = a
@@ -257,7 +264,8 @@ def kl_negative_binomial_lower(a, d, r):
         newton = -(miss / h)
         second = -(newton / (h / b)) * ((r + b) / r)
         third = newton * (1.0 + 2.0 * (b / r))
-        v = v + _householder(newton, second, third) if h > 0.0 else v
+        last, v = v, v + _householder(newton, second, third)
+        v = v if v > 0.0 else last  # no move, or a subnormal a: then v is as good as it gets
     return a * (r / (r - a * expm1(-v))) * exp(-v)
 
 
@@ -277,14 +285,15 @@ def kl_geometric_lower(a, d):
 def kl_poisson_upper(a, d):
     """max{b: kl_poisson(a, b) ≤ d}."""
     # Poisson is the negative binomial with r = ∞; at 10^30 times the means no digit tells.
-    reach = a + min(max(d, 0.0), 1e270)
+    reach = a + min(_level(d), 1e270)
     return kl_negative_binomial_upper(a, d, 1e30 * reach if reach > 0.0 else 1.0)
 
 
 @kernel
 def kl_poisson_lower(a, d):
     """min{b ≥ 0: kl_poisson(a, b) ≤ d}."""
-    y, _ = _shrink(a, 1e30 * a, 1e30 * a, d)  # the binomial with n = ∞, likewise
+    n = 1e30 * a if a > 0.0 else 1.0
+    y, _ = _shrink(a, n, n, d)  # the binomial with n = ∞, likewise
     return y
 
 
@@ -400,13 +409,15 @@ def k_inf(values, counts, mu):
     if mu >= 1.0:
         return INFINITY, INFINITY
     # Scaled: e = (x−μ)/(1−μ) ≤ 1, θ = λ(1−μ) in [0, 1], q = 1 − θe. The objective's slope in θ is
-    # −E[e/q] = gap − θ·E[e²/q], gap = −E[e]; the second form keeps the digits of a small gap.
+    # −E[e/q] = gap − θ·E[e²/q], gap = −E[e]. The second form keeps the digits of a small gap; the
+    # first is better where a few values far down make the gap larger than E|e/q| ≤ √E[e²/q²].
     room = 1.0 - mu
     gap = gap / room
     theta, rest, slope = 1.0, 0.0, 0.0
     least, most, top = _extremes(values, counts, total)
     if top == 0.0:
-        slope = gap - _tilt(values, counts, total, mu, room, 1.0, 0.0)[1]
+        first, second, square = _tilt(values, counts, total, mu, room, 1.0, 0.0)
+        slope = gap - second if gap * gap < square else -first
     if top > 0.0 or slope < 0.0:
         # The maximum is inside. Newton's method on the slope times its two nearest poles, which is
         # nearly straight, and straight for two values. The unknown is θ/(1−θ), so that θ and 1−θ
@@ -419,7 +430,7 @@ def k_inf(values, counts, mu):
         for _ in range(100):
             theta, rest = odds / (1.0 + odds), 1.0 / (1.0 + odds)
             first, second, square = _tilt(values, counts, total, mu, room, theta, rest)
-            slope = gap - theta * second if theta * gap < 1.0 else -first
+            slope = gap - theta * second if gap * gap < square else -first
             floor, roof = odds if slope > 0.0 else floor, odds if slope < 0.0 else roof
             nearest = _density(most, high, room, theta, rest)
             step = slope / (square + slope * (high / nearest + low / (1.0 - theta * low)))
@@ -459,32 +470,37 @@ def k_inf_upper(values, counts, d):
             e = _scaled(values[i], mean, room)
             exponent += (counts[i] / total) * _entropy_term(1.0, (1.0 - values[i]) / room, -e)
         move, left = -room * expm1(-exponent), room * exp(-exponent)
-        return 1.0 - left if left < 0.5 else mean + move
-    # Newton's method on √K_inf, which is straight near the mean, in t = −ln(1−θ), in which K_inf is
-    # straight far from it. The unknown is θ/(1−θ), as above.
+        return 1.0 - left if left < max(move, 0.5) else mean + move
+    # Newton's method in t = −ln(1−θ), in which K_inf becomes straight far from the mean; near it
+    # √K_inf is. The start is the one of the inverses above, or less: for two values, K_inf is at
+    # least (1−top)·t + ln(top). The unknown is θ/(1−θ), as in k_inf.
     variance = _tilt(values, counts, total, mean, room, 0.0, 1.0)[2]
     slope = d / (1.0 - top)
-    odds = expm1(min(math.sqrt(slope) * math.sqrt(slope + 2.0 * (1.0 - top) / variance), 700.0))
-    floor, roof = 0.0, INFINITY
-    excess = 0.0
+    t = math.sqrt(slope) * math.sqrt(slope + 2.0 * (1.0 - top) / variance)
+    t = min(t, slope - log(top) / (1.0 - top) if top > 0.0 else 40.0, 270.0)
+    odds = expm1(t)
+    floor, roof = 0.0, 1e120  # which stands for 1; its square is still finite
     for _ in range(100):
         theta, rest = odds / (1.0 + odds), 1.0 / (1.0 + odds)
         first, second, square = _tilt(values, counts, total, mean, room, theta, rest)
         excess = theta * theta * second
         value = _information(values, counts, total, mean, room, theta, rest, excess)
         floor, roof = odds if value < d else floor, odds if value > d else roof
+        if floor > 1e116:
+            break
         slope = theta * rest * (square - first * first) / (1.0 + excess)
-        step = (d - value) / slope * (2.0 / (1.0 + math.sqrt(d / value)))
+        step = (d - value) / slope * (2.0 / (1.0 + math.sqrt(d / value)) if value < 1.0 else 1.0)
         last = odds
         odds = last + (1.0 + last) * expm1(step)
         if abs(odds - last) <= 1e-9 * last:
             break
         if not floor < odds < roof:
-            # Halfway in the exponent; a factor of 2^10 while one side is open.
-            low, high = max(floor, last / 1024.0), min(roof, last * 1024.0)
-            odds = math.sqrt(low) * math.sqrt(high)
+            odds = expm1(0.5 * (log1p(floor) + log1p(roof)))
     theta, rest = odds / (1.0 + odds), 1.0 / (1.0 + odds)
     excess = theta * theta * _tilt(values, counts, total, mean, room, theta, rest)[1]
     move = room * (excess / (theta * (1.0 + excess)))
-    left = room * ((1.0 / (1.0 + excess) - rest) / theta) if theta > 0.5 else room - move
-    return min(1.0 - left if left < 0.5 else mean + move, 1.0)
+    left = 0.0  # 1 − μ = E[(1−X)/Q], again without a difference
+    for i in range(values.size):
+        q = _density(values[i], _scaled(values[i], mean, room), room, theta, rest)
+        left += (counts[i] / total) * ((1.0 - values[i]) / (q * (1.0 + excess)))
+    return 1.0 - left if left < max(move, 0.5) else mean + move

@@ -1,12 +1,18 @@
 """One table of all policies: by name for code, for the command line and for the documentation."""
 
 import difflib
+import importlib
 import inspect
 from collections.abc import Hashable, Iterable
 from typing import Any
 
-from . import adversarial, maillard, med, simple, ucb  # noqa: F401  (they register)
 from .policy import REGISTRY, Policy
+
+#: The modules that hold the policies, in the order in which the catalogue shows them. A class is
+#: registered where it is defined: nothing else has to be edited for a new one.
+FAMILIES = ("maillard", "med", "ucb", "thompson", "adversarial", "simple")
+for family in FAMILIES:
+    importlib.import_module(f".{family}", __package__)
 
 
 def find(name: str) -> type[Policy]:
@@ -44,7 +50,7 @@ def describe(cls: type[Policy]) -> dict[str, Any]:
         "parameters": [
             {
                 "name": name,
-                "default": None if spec.required else spec.default,
+                "default": None if spec.required else _plain(spec.default),
                 "required": spec.required,
                 "range": spec.range,
                 "help": spec.help,
@@ -53,6 +59,11 @@ def describe(cls: type[Policy]) -> dict[str, Any]:
         ],
         "example": example(cls),
     }
+
+
+def _plain(value: Any) -> Any:
+    """As JSON would give it back."""
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _horizon(cls: type[Policy]) -> str:
@@ -68,3 +79,22 @@ def example(cls: type[Policy]) -> str:
     values = {"horizon": "10_000", "weights": "[0.5, 0.3, 0.2]"}
     given = "".join(f", {name}={values.get(name, '1.0')}" for name in needed)
     return f'mb.policy("{cls.slug}", arms=["red", "green", "blue"]{given})'
+
+
+def page(cls: type[Policy]) -> str:
+    """The policy's page in the documentation, in Markdown: the same text as everywhere else."""
+    entry = describe(cls)
+    lines = [f"# {entry['title']} (`{entry['name']}`)", "", entry["description"], ""]
+    facts = ("formula", "setting", "probabilities", "horizon", "reference")
+    lines += [f"- **{key}**: {entry[key]}" for key in facts]
+    if entry["experimental"]:
+        lines.append("- **experimental**")
+    lines += ["", "```python", "import maillard as mb", "", entry["example"], "```", ""]
+    if entry["parameters"]:
+        lines += ["| parameter | default | allowed | meaning |", "|---|---|---|---|"]
+        for spec in entry["parameters"]:
+            default = "required" if spec["required"] else f"`{spec['default']}`"
+            row = (f"`{spec['name']}`", default, spec["range"], spec["help"])
+            lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |")
+        lines.append("")
+    return "\n".join(lines)

@@ -37,7 +37,7 @@ class EmpiricalLaws(Policy):
     with d_a by the policy's formula `level`.
     """
 
-    ranges = ("bounded", "below")
+    ranges: tuple[str, ...] = ("bounded", "below")
     countable = False
 
     def _level(self) -> Kernel:
@@ -63,15 +63,18 @@ class EmpiricalLaws(Policy):
         return arrays
 
     def _prepare(self, state: Array, positions: Sequence[int]) -> None:
+        filled = {"bound", "divergence"}.intersection(self.rows)
+        if not filled:
+            return super()._prepare(state, positions)
         if np.any(state[PULLS] == 0.0):
-            return  # the first pulls need no statistics
-        row = 2 + self.rows.index("bound" if "bound" in self.rows else "divergence")
+            return None  # the first pulls need no statistics
+        row = self._row_names().index(filled.pop())
         laws = [self._law(position) for position in positions]
         if "divergence" in self.rows:
             measure = build(divergence_from, "float64(float64[::1], float64[::1], float64)")
             best = (state[TOTAL] / state[PULLS]).max()
             state[row] = [measure(*law, best) for law in laws]
-            return
+            return None
         adapted = adapt(self._level(), self._words())
         bound = build(
             bind(bound_at, level=adapted),
@@ -81,6 +84,7 @@ class EmpiricalLaws(Policy):
         state[row] = [
             bound(*law, n, t, arms, *numbers) for law, n in zip(laws, state[PULLS], strict=True)
         ]
+        return None
 
     def _added(self, position: int) -> None:
         self._laws.append({})

@@ -1,11 +1,17 @@
 """Policies by the rule that turns their formula into a distribution: derive from one of these."""
 
+import functools
+from collections.abc import Hashable, Iterable, Sequence
+from typing import ClassVar
+
 import numpy as np
 
-from ..compiled import Kernel, bind
+from ..compiled import Kernel, bind, build
 from . import learning, rules
 from .formula import adapt
 from .policy import Array, Policy
+from .quadrature import SIGNATURE as ARGMAX_SIGNATURE
+from .quadrature import argmax_probabilities
 
 
 class Weighted(Policy):
@@ -40,6 +46,72 @@ class Indexed(Policy):
             raise ValueError("indices are defined once every arm has been pulled")
         self._choose_now(0.0)
         return np.array(self._work[rules.SCRATCH + 1])
+
+
+class Perturbed(Policy):
+    """The arm whose random draw is the largest. Define `family` and the formula `law`.
+
+    `law` returns three numbers, the parameters of the law that an arm's draw comes from (what they
+    are for each family stands in `quadrature`).
+    """
+
+    exactness = "quadrature of log-concave integrands, to 1e-12 relatively"
+    rows = ("chance",)
+    derived = ("chance",)
+
+    family: ClassVar[int]
+
+    def _rule(self) -> Kernel:
+        return rules.perturbed
+
+    def _draw_laws(self, state: Array) -> Array:
+        """The parameters of every arm's law."""
+        law = adapt(type(self).law, self._words())  # type: ignore[attr-defined]
+        fill = build(
+            bind(rules.draw_laws, law=law, **self._row_numbers()),
+            "void(float64[:, ::1], float64, float64[::1], float64[:, ::1])",
+        )
+        laws = np.empty((3, state.shape[1]))
+        fill(state, self._seen + 1.0, self._numbers, laws)
+        return laws
+
+    def _prepare(self, state: Array, positions: Sequence[int]) -> None:
+        """P(arm a's draw is the largest) into its row."""
+        if self.forced and np.any(state[0] == 0.0):
+            return
+        chance = np.empty(state.shape[1])
+        total = _argmax()(self.family, self._draw_laws(state), -1, chance)
+        # The error is about 1e-14; a sum this far from 1 would mean that the quadrature has failed.
+        if not abs(total - 1.0) <= 1e-10:
+            raise ArithmeticError(f"{self.slug}: the chances of the largest draw sum to {total}")
+        state[rules.CHANCE] = chance
+
+    def log_probabilities(self, eligible: Iterable[Hashable] | None = None) -> Array:
+        """Logarithms of the probabilities: finite where the probability itself underflows.
+
+        An arm whose probability is below 1e-250 or so is integrated once more, on its own.
+        """
+        positions, p, log_p = self._restricted(self.arms if eligible is None else eligible)
+        vector = np.full(len(self.arms), -np.inf)
+        vector[positions] = log_p
+        state = np.ascontiguousarray(self._state[:, positions])
+        if not (self.forced and np.any(state[0] == 0.0)):
+            for i in np.flatnonzero(log_p == -np.inf):
+                vector[positions[i]] = self._log_tail(state, p, int(i))
+        return vector
+
+    def _log_tail(self, state: Array, p: Array, arm: int) -> float:
+        """The logarithm of one arm's probability, however small."""
+        return self._log_chance(state, arm)
+
+    def _log_chance(self, state: Array, arm: int) -> float:
+        """ln P(the arm's draw is the largest)."""
+        return float(_argmax()(self.family, self._draw_laws(state), arm, np.empty(state.shape[1])))
+
+
+@functools.cache
+def _argmax() -> Kernel:
+    return build(argmax_probabilities, ARGMAX_SIGNATURE)
 
 
 class LossWeighted(Weighted):

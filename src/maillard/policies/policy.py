@@ -74,7 +74,7 @@ class Policy:
     #: Whether each arm is pulled once before the formula applies.
     forced: ClassVar[bool] = True
     #: Which reward ranges make sense: "bounded", "below" (−∞, U], "nonnegative", "real".
-    ranges: ClassVar[tuple[str, ...]] = ("bounded",)
+    ranges: tuple[str, ...] = ("bounded",)
     #: Whether `update` must be told the propensity of the time.
     needs_propensity: ClassVar[bool] = False
     #: Whether pulls, totals and squares are all that it has to know of the past.
@@ -263,9 +263,7 @@ class Policy:
 
     def _restricted(self, eligible: Iterable[Hashable]) -> tuple[list[int], Array, Array]:
         """Positions, p and log p of the policy restricted to some of its arms."""
-        positions = sorted({self._at(label) for label in eligible})
-        if not positions:
-            raise ValueError("eligible must name at least one arm")
+        positions = self._positions(eligible)
         if len(positions) == len(self._labels):
             if not self._fresh:
                 self._choose_now(0.0)
@@ -275,6 +273,12 @@ class Policy:
         work = np.zeros((4, len(positions)))
         self._choose(state, self._memory, self._seen + 1.0, self._numbers, work, self.floor, 0.0)
         return positions, work[rules.P], work[rules.LOG_P]
+
+    def _positions(self, eligible: Iterable[Hashable]) -> list[int]:
+        positions = sorted({self._at(label) for label in eligible})
+        if not positions:
+            raise ValueError("eligible must name at least one arm")
+        return positions
 
     def probabilities(self, eligible: Iterable[Hashable] | None = None) -> Array:
         """The exact probability of each arm now, in the order of `arms`; sums to 1."""
@@ -318,7 +322,7 @@ class Policy:
             raise _not_a_generator(rng)
         positions, p, log_p = self._restricted(self._labels if eligible is None else eligible)
         labels = [self._labels[i] for i in positions]
-        count = 1 if size is None else _whole("size", size)
+        count = 1 if size is None else whole("size", size)
         pick = _pick()
         picks = [pick(p, log_p, u)[0] for u in rng.random(count)]
         index = np.array(picks, dtype=np.int64)
@@ -614,7 +618,7 @@ class Policy:
             if np.any(total < lower - slack) or np.any(total > upper + slack):
                 raise ValueError("a total is impossible for its pulls")
         policy._retired = {label: dict(kept) for label, kept in stored["retired"]}
-        seen = _whole("seen", stored["seen"], low=0)
+        seen = whole("seen", stored["seen"], low=0)
         if seen != int(pulls.sum() + sum(kept["pulls"] for kept in policy._retired.values())):
             raise ValueError("seen must be the number of all pulls")
         policy._seen = seen
@@ -707,7 +711,7 @@ def _is_batch(choice: Any) -> bool:
     return isinstance(choice, (list, tuple)) or (isinstance(choice, np.ndarray) and choice.ndim > 0)
 
 
-def _whole(name: str, value: Any, low: int = 1) -> int:
+def whole(name: str, value: Any, low: int = 1) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < low:
         raise ValueError(f"{name} must be a whole number of at least {low}, not {value!r}")
     return int(value)

@@ -146,6 +146,74 @@ def share_maximum(indices, log_p, p):
         log_p[a] = -log(ties) if indices[a] == top else -INFINITY
 
 
+def law(*arguments: float) -> Any:
+    """Open: the three parameters of the law that one arm's index is drawn from."""
+    raise NotImplementedError
+
+
+@kernel
+def draw_laws(state, t, parameters, laws):
+    """Every arm's law by the policy's own formula."""
+    arms = float(state.shape[1])
+    p0, p1, p2, p3 = parameters[0], parameters[1], parameters[2], parameters[3]
+    p4, p5, p6, p7 = parameters[4], parameters[5], parameters[6], parameters[7]
+    for a in range(state.shape[1]):
+        laws[0, a], laws[1, a], laws[2, a] = law(
+            state[0, a], state[ROW_1, a], state[ROW_2, a], state[ROW_3, a],
+            state[1, a] / state[0, a], 0.0, t, arms, p0, p1, p2, p3, p4, p5, p6, p7,
+        )  # fmt: skip
+
+
+#: The row in which P(arm a's draw is the largest) stands, worked out by quadrature beforehand.
+CHANCE = 2
+
+
+@kernel
+def perturbed(state, memory, t, parameters, work, log_p, p):
+    """P(arm a's draw is the largest), the draws independent."""
+    total = 0.0
+    for a in range(p.size):
+        total += state[CHANCE, a]
+    for a in range(p.size):
+        p[a] = state[CHANCE, a] / total
+        log_p[a] = log(p[a])
+
+
+@kernel
+def top_two(state, memory, t, parameters, work, log_p, p):
+    """p_a = P_a [β + (1−β) Σ_{b≠a} P_b/(1−P_b)] with P the law of the largest draw."""
+    leader = parameters[0]
+    perturbed(state, memory, t, parameters, work, log_p, p)
+    # 1 − P_b is a sum of the others' P: no cancellation as P_b → 1. So are the odds without one.
+    others, odds = work[0], work[1]
+    sum_of_others(p, others)
+    for a in range(p.size):
+        log_p[a] = p[a] / others[a] if others[a] > 0.0 else 0.0
+    sum_of_others(log_p, odds)
+    for a in range(p.size):
+        p[a] = p[a] * (leader + (1.0 - leader) * odds[a])
+    total = 0.0
+    for a in range(p.size):
+        total += p[a]  # 1 but for rounding, and but for a single arm, which has no second candidate
+    for a in range(p.size):
+        p[a] = p[a] / total
+        log_p[a] = log(p[a])
+
+
+@kernel
+def sum_of_others(x, out):
+    """out_a = Σ_{b≠a} x_b, by sums from both ends."""
+    running = 0.0
+    for a in range(x.size):
+        out[a] = running
+        running += x[a]
+    running = 0.0
+    for i in range(x.size):
+        a = x.size - 1 - i
+        out[a] += running
+        running += x[a]
+
+
 @kernel
 def mixed(share, log_p, p):
     """p' = (1−γ) p + γ/K: every arm keeps at least γ/K."""

@@ -79,6 +79,7 @@ class EpsilonGreedy(Indexed):
     formula = "p_a = ε/K + (1−ε) 1{a ∈ argmax μ̂}/|argmax μ̂|"
     reference = "Auer, Cesa-Bianchi, Fischer (2002), Figure 3"
     setting = "any rewards"
+    exactness = "closed form"
     ranges = ANY_RANGE
 
     epsilon = Parameter(0.1, "the share of uniform exploration", low=0.0, high=1.0)

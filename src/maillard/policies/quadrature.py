@@ -1,0 +1,815 @@
+"""Exact P(arm a has the largest draw) for independent draws θ_b ~ law_b, all arms in one sweep.
+
+    P_a = ∫ f_a Π_{b≠a} F_b  =  ∫ λ_a Π_b F_b,      λ_b = f_b/F_b = (ln F_b)′
+
+A grid of panels common to all arms runs from left to right. On a panel [l, r] everything is kept
+relative to its left edge: the densities f_b/f_b(l) at 32 Gauss-Legendre nodes cost one exponential
+each; a fixed matrix integrates them into F_b/F_b(l) (no incomplete beta function anywhere: sums of
+positive terms keep the *relative* accuracy of F_b far in its left tail); and ln Π F_b(l) is one
+number. So nothing underflows, and the same sweep gives ln P of an arm whose P is 10^-100000.
+
+The coordinate z is chosen so that the laws are smooth and (log-)concave: z = logit θ for laws on
+[0, 1], z = θ otherwise. Every law is a Bregman divergence in it, −ln f_b(z) = E_b(z) + constant with
+E_b(z) = n_b·D(z, mode_b), and the part of E_b that is expensive on a panel, D(z, l), is common to
+all arms. (Two-sided laws, ExpTS and Rayleigh, have F = ½e^(−E) to the left of their mode instead.)
+
+Where the grid begins. Let V(z) = Σ E_b(z) over the arms with z < mode_b. Log-concavity gives
+F_b(L)/F_b(z) ≤ exp(−(E_b(L) − E_b(z))) to the left of the mode, hence for every z between L and the
+right end ∫_{−∞}^L f_a Π F ≤ Π_{b≠a} F_b(z)·exp(V(z) − V(L)), while
+P_a ≥ Π_{b≠a} F_b(z)·P(θ_a > z) and P(θ_a > z) is about e^(−E_a(z)). So all that lies to the left of
+L is negligible for arm a once G_a(L) ≥ min G_a + 38, where G_a = V + E_a·1{z > mode_a} is convex.
+"""
+
+import math
+from typing import Any, Final
+
+import numpy as np
+
+from ..compiled import fma, kernel
+from ..numeric import _log1p_rest, exp, expm1, log, log1p, phi
+
+# --------------------------------------------------------------------------------------------------
+# Nodes of a panel, on [0, 1]
+
+NODES: Final = 32
+
+
+def _panel() -> tuple[Any, Any, Any]:
+    """Gauss-Legendre abscissae and weights, and M with M[k, j] = ∫_0^{x_j} ℓ_k (ℓ: Lagrange)."""
+    x, w = np.polynomial.legendre.leggauss(NODES)
+    p = np.polynomial.legendre.legvander(x, NODES + 1)
+    # ℓ_k = Σ_m (2m+1)/2·w_k·P_m(x_k)·P_m  and  ∫_{-1}^x P_m = (P_{m+1} − P_{m−1})/(2m + 1).
+    integrals = np.empty((NODES, NODES))
+    integrals[:, 0] = x + 1.0
+    integrals[:, 1:] = p[:, 2 : NODES + 1] - p[:, : NODES - 1]
+    return (
+        (x + 1.0) / 2.0,
+        w / 2.0,
+        np.ascontiguousarray(w[:, None] * (p[:, :NODES] @ integrals.T)) / 4.0,
+    )
+
+
+ABSCISSAE, WEIGHTS, CUMULATE = _panel()
+
+# A panel is as wide as 32 nodes can bear (`tests/test_quadrature.py` measures what is lost):
+# a density rising by e^10 leaves 2e-16·e^10 of relative error in F at the left-most nodes, falling
+# it only has to be resolved; a bell may be 4 standard deviations wide; and the product of all F_b
+# is integrated exactly up to degree 63, enough for a growth by e^30.
+RISE: Final = 10.0
+FALL: Final = 24.0
+WIDTH: Final = 4.0
+GROWTH: Final = 30.0
+
+#: A part of this size (relative, e^-38 = 3e-17 before constants) no longer counts.
+NEGLIGIBLE: Final = 38.0
+FAINT: Final = 3e-16
+#: An arm with P < e^-600 < 1e-250 is reported as 0: its logarithm is asked for on its own.
+LEAST: Final = 600.0
+FAR: Final = 1e300
+
+# --------------------------------------------------------------------------------------------------
+# Laws. A law is a geometry and whether its F is explicit (two-sided) or integrated from f.
+
+LOGISTIC: Final = 0
+QUADRATIC: Final = 1
+EXTREME: Final = 2
+
+#: name → code: geometry + 4·(F is explicit)
+LAWS: Final = {
+    "beta": LOGISTIC,
+    "gaussian": QUADRATIC,
+    "gumbel": EXTREME + 4,
+    "exponential": LOGISTIC + 4,
+    "rayleigh": QUADRATIC + 4,
+}
+BETA: Final = 0
+GAUSSIAN: Final = 1
+GUMBEL: Final = 6
+EXPONENTIAL: Final = 4
+RAYLEIGH: Final = 5
+
+# Rows of the workspace, one column per arm that is still in play.
+ARM: Final = 0  # whose column this is
+WANTED: Final = 1  # 1 while the arm's own integral is still growing
+WIN: Final = 2  # P(this arm has the largest draw), so far
+MODE: Final = 3
+COUNT: Final = 4  # n: the divergence's factor
+RARE: Final = 5  # min(p, 1−p), p the mean of a logistic law
+SIDE: Final = 6  # +1 where p ≤ 1/2, else −1
+PEAK: Final = 7  # ln f(mode)
+MIX: Final = 8  # weight of the continuous part; the rest is an atom at the mode
+CLIP: Final = 9  # draws are cut off here
+LOW: Final = 10  # atoms at the two ends of the line
+HIGH: Final = 11
+BOUND: Final = 12  # an upper bound on min G
+RATE: Final = 13  # λ = f/F at the left edge of the panel
+AT: Final = 14  # energy, slope, curvature there
+NEXT: Final = 17  # and at the right edge
+GAIN: Final = 20  # F(r)/F(l), or the mass of an atom relative to F
+ROWS: Final = 21
+
+ENERGY: Final = 0
+SLOPE: Final = 1
+CURVATURE: Final = 2
+
+
+@kernel
+def _stirling(x):
+    """δ(x) = lnΓ(x) − (x−½)ln x + x − ½ln 2π."""
+    shifted = x + 10.0 if x < 10.0 else x
+    r = 1.0 / shifted
+    s = r * r
+    # Σ B_2k/(2k(2k−1))·x^(1−2k); the term after the last is 3e-17 at x = 10.
+    series = fma(s, 1.0 / 156.0, -691.0 / 360360.0)
+    series = fma(s, series, 1.0 / 1188.0)
+    series = fma(s, series, -1.0 / 1680.0)
+    series = fma(s, series, 1.0 / 1260.0)
+    series = fma(s, series, -1.0 / 360.0)
+    series = r * fma(s, series, 1.0 / 12.0)
+    if x >= 10.0:
+        return series
+    rising = x
+    for i in range(1, 10):
+        rising *= x + i
+    return (shifted - 0.5) * log(shifted) - 10.0 + series - log(rising) - (x - 0.5) * log(x)
+
+
+@kernel
+def _expm1_taylor(t):
+    """e^t − 1 − t for |t| ≤ 0.6, by Taylor's series to t^15: the next term is 7e-17 of the sum."""
+    s = 1.0 / 1307674368000.0
+    s = fma(s, t, 1.0 / 87178291200.0)
+    s = fma(s, t, 1.0 / 6227020800.0)
+    s = fma(s, t, 1.0 / 479001600.0)
+    s = fma(s, t, 1.0 / 39916800.0)
+    s = fma(s, t, 1.0 / 3628800.0)
+    s = fma(s, t, 1.0 / 362880.0)
+    s = fma(s, t, 1.0 / 40320.0)
+    s = fma(s, t, 1.0 / 5040.0)
+    s = fma(s, t, 1.0 / 720.0)
+    s = fma(s, t, 1.0 / 120.0)
+    s = fma(s, t, 1.0 / 24.0)
+    s = fma(s, t, 1.0 / 6.0)
+    s = fma(s, t, 0.5)
+    return s * t * t
+
+
+@kernel
+def _expm1_rest(t):
+    """e^t − 1 − t."""
+    return _expm1_taylor(t) if abs(t) <= 0.6 else expm1(t) - t
+
+
+@kernel
+def _softplus(x):
+    """ln(1 + e^x)."""
+    return max(x, 0.0) + log1p(exp(-abs(x)))
+
+
+@kernel
+def _sigmoid(x):
+    """1/(1 + e^−x)."""
+    e = exp(-abs(x))
+    return (1.0 if x >= 0.0 else e) / (1.0 + e)
+
+
+@kernel
+def _logistic(z, distance, rare, side):
+    """Divergence of ln(1+e^z) from an origin, its slope and curvature in z; distance = z − origin.
+
+    That is kl(p, σ(z)), σ(z) − p, σ(z)(1−σ(z)) with p = σ(origin), by whichever of p, 1−p is rare.
+    """
+    t = side * distance
+    x = side * z
+    e = exp(-abs(x))
+    likely = 1.0 / (1.0 + e)
+    curvature = e * likely * likely
+    if t <= 1.0:
+        y = rare * expm1(t)
+        divergence = rare * _expm1_rest(t) - phi(y)
+        slope = (1.0 - rare) * y / (1.0 + y)
+    else:
+        divergence = log1p(-rare) + max(x, 0.0) + log1p(e) - rare * t
+        slope = (likely if x >= 0.0 else e * likely) - rare
+    return divergence, side * slope, curvature
+
+
+@kernel
+def _measure(law, z, state, arms, row):
+    """Energy, slope and curvature of every arm at z, into three rows of the workspace."""
+    geometry = law & 3
+    if geometry == LOGISTIC:
+        for b in range(arms):
+            n = state[COUNT, b]
+            d, s, c = _logistic(z, z - state[MODE, b], state[RARE, b], state[SIDE, b])
+            state[row + ENERGY, b] = n * d
+            state[row + SLOPE, b] = n * s
+            state[row + CURVATURE, b] = n * c
+    elif geometry == QUADRATIC:
+        for b in range(arms):
+            n = state[COUNT, b]
+            d = z - state[MODE, b]
+            state[row + ENERGY, b] = 0.5 * n * d * d
+            state[row + SLOPE, b] = n * d
+            state[row + CURVATURE, b] = n
+    else:
+        for b in range(arms):
+            n = state[COUNT, b]
+            y = n * (z - state[MODE, b])
+            state[row + ENERGY, b] = _expm1_rest(-y)
+            state[row + SLOPE, b] = -n * expm1(-y)
+            state[row + CURVATURE, b] = n * n * exp(-y)
+
+
+@kernel
+def _prepare(law, parameters, state):
+    """Each arm's law in the workspace's terms."""
+    for b in range(parameters.shape[1]):
+        state[ARM, b] = b
+        state[WIN, b] = 0.0
+        state[RARE, b] = 0.5
+        state[SIDE, b] = 1.0
+        state[PEAK, b] = 0.0
+        state[MIX, b] = 1.0
+        state[CLIP, b] = np.inf
+        state[LOW, b] = 0.0
+        state[HIGH, b] = 0.0
+        state[BOUND, b] = np.inf
+        first, second = parameters[0, b], parameters[1, b]
+        if law == BETA:
+            n = first + second
+            state[COUNT, b] = n
+            state[SIDE, b] = 1.0 if first <= second else -1.0
+            state[RARE, b] = min(first, second) / n
+            if first == 0.0:
+                state[LOW, b], state[MODE, b] = 1.0, -FAR
+            elif second == 0.0:
+                state[HIGH, b], state[MODE, b] = 1.0, FAR
+            else:
+                state[MODE, b] = log(first / second)
+                # B(α, β) by Stirling's formula: the terms of order n cancel on paper.
+                state[PEAK, b] = 0.5 * log(first / n * second / (2.0 * math.pi)) + (
+                    _stirling(n) - _stirling(first) - _stirling(second)
+                )
+        elif law == EXPONENTIAL:
+            weight = parameters[2, b]
+            state[COUNT, b] = second
+            state[SIDE, b] = 1.0 if first <= 0.5 else -1.0
+            state[RARE, b] = min(first, 1.0 - first)
+            state[MIX, b] = weight
+            if first == 0.0:
+                state[MODE, b] = -FAR
+            elif first == 1.0:
+                state[MODE, b] = FAR
+            else:
+                state[MODE, b] = log(first / (1.0 - first))
+            if first == 0.0 or second == 0.0:
+                state[LOW, b] = 0.5 * weight + (1.0 - weight if first == 0.0 else 0.0)
+            if first == 1.0 or second == 0.0:
+                state[HIGH, b] = 0.5 * weight + (1.0 - weight if first == 1.0 else 0.0)
+        elif law == GUMBEL:
+            state[MODE, b] = first
+            state[COUNT, b] = 1.0 / second
+            state[PEAK, b] = -1.0 - log(second)
+        else:
+            state[MODE, b] = first
+            state[COUNT, b] = 1.0 / second / second
+            state[PEAK, b] = -0.5 * log(2.0 * math.pi) - log(second)
+            state[CLIP, b] = parameters[2, b]
+
+
+# --------------------------------------------------------------------------------------------------
+# Where the grid begins
+
+
+@kernel
+def _survey(law, z, state, arms, focus):
+    """G, its slope and curvature for arm `focus` at z; every arm's bound on min G is updated."""
+    _measure(law, z, state, arms, NEXT)
+    height = 0.0
+    slope = 0.0
+    curvature = 0.0
+    for b in range(arms):
+        if state[MODE, b] >= z or b == focus:
+            slope += state[NEXT + SLOPE, b]
+            curvature += state[NEXT + CURVATURE, b]
+        if state[MODE, b] >= z:
+            height += state[NEXT + ENERGY, b]
+    for b in range(arms):
+        own = state[NEXT + ENERGY, b] if state[MODE, b] < z else 0.0
+        if z <= state[CLIP, b]:
+            state[BOUND, b] = min(state[BOUND, b], height + own)
+    own = state[NEXT + ENERGY, focus] if state[MODE, focus] < z else 0.0
+    return height + own, slope, curvature
+
+
+@kernel
+def _begin(law, state, arms, top, edge, least):
+    """The left end L of the grid; arms that cannot win (P < e^-least) stop being wanted."""
+    begin = top
+    focus = -1
+    _survey(law, top, state, arms, 0)
+    for b in range(arms):
+        if state[WANTED, b] > 0.0 and (focus < 0 or state[BOUND, b] > state[BOUND, focus]):
+            focus = b
+    for _ in range(arms):
+        # The minimum of G, by Newton's method between the arm's mode and the highest one.
+        low = max(min(state[MODE, focus], top), -edge)
+        high = max(low, min(top, state[CLIP, focus]))
+        z = high
+        height, slope, curvature = _survey(law, z, state, arms, focus)
+        for i in range(100):
+            # Within ½ of the minimum, as (slope)²/(2·curvature) says, is near enough.
+            if slope * slope <= curvature < np.inf or low >= high:
+                break
+            if slope > 0.0:
+                high = z
+            else:
+                low = z
+            z = z - slope / curvature
+            # Newton's steps are short where E grows exponentially: every third one is a bisection.
+            if i % 3 == 2 or not low < z < high:
+                z = 0.5 * (low + high)
+            height, slope, curvature = _survey(law, z, state, arms, focus)
+        state[WANTED, focus] = 2.0 if state[BOUND, focus] <= least else 0.0
+        if state[WANTED, focus] > 0.0:
+            # From there to the left until G has risen enough: longer and longer steps, then halves.
+            level = state[BOUND, focus] + NEGLIGIBLE
+            inside = z
+            outside = -np.inf
+            step = min(_reach(law, z), np.sqrt(2.0 * NEGLIGIBLE / curvature))
+            for _ in range(100):
+                z = inside - step if outside == -np.inf else 0.5 * (inside + outside)
+                height, slope, curvature = _survey(law, z, state, arms, focus)
+                if height < level and (z > -edge or slope < 0.0):
+                    inside = z
+                    step *= 1.5
+                elif height > level + 12.0:
+                    outside = z
+                else:
+                    break
+            begin = min(begin, z)
+        # Next the arm whose window is least seen to lie to the right of L.
+        height, slope, curvature = _survey(law, begin, state, arms, focus)
+        barrier = 0.0
+        fall = 0.0
+        for b in range(arms):
+            if state[MODE, b] >= begin:
+                barrier += state[NEXT + ENERGY, b]
+                fall -= state[NEXT + SLOPE, b]
+        focus = -1
+        worst = 0.0
+        for b in range(arms):
+            if state[WANTED, b] == 1.0:
+                right = state[MODE, b] < begin
+                lack = state[BOUND, b] + NEGLIGIBLE - barrier
+                lack -= state[NEXT + ENERGY, b] if right else 0.0
+                if right and state[NEXT + SLOPE, b] > fall:
+                    lack = np.inf
+                if lack > worst:
+                    focus, worst = b, lack
+        if focus < 0 or (fall == 0.0 and begin <= -edge):
+            break
+    return begin
+
+
+@kernel
+def _reach(law, z):
+    """How wide a panel may be for the divergence's singularities, at ±iπ of a logistic law."""
+    if law & 3 != LOGISTIC:
+        return np.inf
+    return max(4.0, 1.5 * z if z > 0.0 else -0.6 * z)
+
+
+@kernel
+def _spread(law, z, step, shared):
+    """At the nodes of [z, z + step]: the divergence of the geometry from z, and its slope."""
+    if law & 3 == LOGISTIC:
+        side = 1.0 if z <= 0.0 else -1.0
+        rare = _sigmoid(-abs(z))
+        if abs(step) <= 0.6:
+            # As in _logistic, whose y is here within the reach of the logarithm's polynomial.
+            for j in range(NODES):
+                t = side * (step * ABSCISSAE[j])
+                rest = _expm1_taylor(t)
+                y = rare * (t + rest)
+                shared[0, j] = rare * rest - _log1p_rest(y)
+                shared[1, j] = side * (1.0 - rare) * (y / (1.0 + y))
+        else:
+            # Wide panels are those of small counts, for which this absolute error is small.
+            for j in range(NODES):
+                t = side * (step * ABSCISSAE[j])
+                shared[0, j] = (log1p(-rare) - rare * t) + _softplus(side * z + t)
+                shared[1, j] = side * (_sigmoid(side * z + t) - rare)
+    elif law & 3 == QUADRATIC:
+        for j in range(NODES):
+            u = step * ABSCISSAE[j]
+            shared[0, j] = 0.5 * u * u
+            shared[1, j] = u
+
+
+@kernel
+def _densities(slope, n, step, shared, f):
+    """f(z + step·x_j)/f(z) for one arm, by E(z + u) = E(z) + E′(z)·u + n·D(z + u, z)."""
+    for j in range(NODES):
+        f[j] = exp(-fma(slope, step * ABSCISSAE[j], n * shared[0, j]))
+
+
+@kernel
+def _weighted(f):
+    """Σ w_j f_j in eight strands."""
+    s0 = 0.0
+    s1 = 0.0
+    s2 = 0.0
+    s3 = 0.0
+    s4 = 0.0
+    s5 = 0.0
+    s6 = 0.0
+    s7 = 0.0
+    for j in range(0, NODES, 8):
+        s0 += WEIGHTS[j] * f[j]
+        s1 += WEIGHTS[j + 1] * f[j + 1]
+        s2 += WEIGHTS[j + 2] * f[j + 2]
+        s3 += WEIGHTS[j + 3] * f[j + 3]
+        s4 += WEIGHTS[j + 4] * f[j + 4]
+        s5 += WEIGHTS[j + 5] * f[j + 5]
+        s6 += WEIGHTS[j + 6] * f[j + 6]
+        s7 += WEIGHTS[j + 7] * f[j + 7]
+    return ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7))
+
+
+@kernel
+def _cumulate(f, out):
+    """out_j += ∫_0^{x_j} f: a 32×32 matrix product, eight columns at a time to spare stores."""
+    for k in range(0, NODES, 8):
+        f0, f1, f2, f3 = f[k], f[k + 1], f[k + 2], f[k + 3]
+        f4, f5, f6, f7 = f[k + 4], f[k + 5], f[k + 6], f[k + 7]
+        for j in range(NODES):
+            even = fma(CUMULATE[k, j], f0, CUMULATE[k + 2, j] * f2)
+            even = fma(CUMULATE[k + 6, j], f6, fma(CUMULATE[k + 4, j], f4, even))
+            odd = fma(CUMULATE[k + 1, j], f1, fma(CUMULATE[k + 3, j], f3, out[j]))
+            odd = fma(CUMULATE[k + 7, j], f7, fma(CUMULATE[k + 5, j], f5, odd))
+            out[j] = even + odd
+
+
+@kernel
+def _tail(law, start, direction, state, b, shared, f):
+    """∫_0^∞ f(z ± t)/f(z) dt away from the mode, by panels over which f falls by about e^-38."""
+    geometry = law & 3
+    n, mode = state[COUNT, b], state[MODE, b]
+    drop = 1.2 * NEGLIGIBLE
+    total = 0.0
+    first = 0.0
+    z = start
+    for _ in range(200):
+        if geometry == LOGISTIC:
+            energy, slope, curvature = _logistic(z, z - mode, state[RARE, b], state[SIDE, b])
+            energy *= n
+            slope *= n
+            curvature *= n
+        else:
+            slope = n * (z - mode)
+            energy = 0.5 * slope * (z - mode)
+            curvature = n
+        first = energy if z == start else first
+        fallen = exp(first - energy)
+        steep = abs(slope)
+        step = 2.0 * drop / (steep + np.sqrt(steep * steep + 2.0 * drop * curvature))
+        step = min(step, _reach(law, direction * z))
+        _spread(law, z, direction * step, shared)
+        _densities(slope, n, direction * step, shared, f)
+        total += fallen * step * _weighted(f)
+        if fallen * f[NODES - 1] * step <= FAINT * total:
+            break
+        z += direction * step
+    return total
+
+
+@kernel
+def _explicit_rate(law, z, state, b):
+    """λ = (ln F)′ of a law whose F is explicit, from the rows AT."""
+    if law == GUMBEL:  # −ln F = e^−y, y = n·(z − mode)
+        return state[AT + CURVATURE, b] / state[COUNT, b]
+    slope = state[AT + SLOPE, b]
+    if z < state[MODE, b]:
+        return -slope
+    tail = 0.5 * state[MIX, b] * exp(-state[AT + ENERGY, b])
+    return slope * tail / (1.0 - tail)
+
+
+@kernel
+def _start(law, z, state, arms, shared, f):
+    """λ_b at z for every arm; returns ln Π F_b(z). Expects the energies at z in the rows AT."""
+    whole = 0.0
+    for b in range(arms):
+        energy, slope = state[AT + ENERGY, b], state[AT + SLOPE, b]
+        if z >= state[CLIP, b]:
+            state[RATE, b] = 0.0
+            state[AT + SLOPE, b] = np.inf
+        elif law >= 4:
+            state[RATE, b] = _explicit_rate(law, z, state, b)
+            tail = 0.5 * state[MIX, b] * exp(-energy)
+            if law == GUMBEL:
+                whole -= state[RATE, b] / state[COUNT, b]
+            elif z < state[MODE, b]:
+                whole += log(0.5 * state[MIX, b]) - energy
+            else:
+                whole += log1p(-tail)
+        elif z < state[MODE, b]:
+            ratio = _tail(law, z, -1.0, state, b, shared, f)
+            state[RATE, b] = 1.0 / ratio
+            whole += state[PEAK, b] - energy + log(ratio)
+        else:
+            density = exp(state[PEAK, b] - energy)
+            tail = density * _tail(law, z, 1.0, state, b, shared, f)
+            state[RATE, b] = density / (1.0 - tail)
+            whole += log1p(-tail)
+    return whole
+
+
+# --------------------------------------------------------------------------------------------------
+# The sweep
+
+
+@kernel
+def _width(law, z, state, arms):
+    """A first proposal for the width of the panel that begins at z."""
+    width = _reach(law, z)
+    total = 0.0
+    for b in range(arms):
+        slope, curvature = state[AT + SLOPE, b], state[AT + CURVATURE, b]
+        if slope < 0.0:
+            width = min(width, -RISE / slope)
+        else:
+            root = np.sqrt(slope * slope + 4.0 * FALL * curvature)
+            width = min(width, 2.0 * FALL / (slope + root))
+        width = min(width, WIDTH / np.sqrt(curvature))
+        rate = state[RATE, b]
+        if law >= 4 and law != GUMBEL and 0.0 <= slope < np.sqrt(curvature):
+            # λ still grows to the right of a two-sided law's mode: to max s·τ/(1−τ) = 0.457 per
+            # standard deviation, where τ = ½e^(−s²/2).
+            rate = max(rate, 0.457 * np.sqrt(curvature))
+        total += rate
+    return min(width, GROWTH / total)
+
+
+@kernel
+def _border(law, z, state, arms):
+    """The next point where some F is not smooth: the mode of a two-sided law, or where it is cut."""
+    border = np.inf
+    for b in range(arms):
+        if law != GUMBEL and law >= 4 and state[MODE, b] > z:
+            border = min(border, state[MODE, b])
+        if state[CLIP, b] > z:
+            border = min(border, state[CLIP, b])
+    return border
+
+
+@kernel
+def _too_wide(width, state, arms):
+    """Whether slopes at both ends say that a density changes too much within the panel."""
+    for b in range(arms):
+        left, right = state[AT + SLOPE, b], state[NEXT + SLOPE, b]
+        wide = (right - left) * width > WIDTH * WIDTH
+        if wide or -left * width > RISE * 1.01 or right * width > FALL * 1.01:
+            return True
+    return False
+
+
+@kernel
+def _panel_of(law, z, step, state, arms, shared, f, shares, product):
+    """One panel: λ_b(z)·f_b/f_b(z)/(F_b/F_b(z))·step per node, and the product of F_b/F_b(z)."""
+    for j in range(NODES):
+        product[j] = 1.0
+    _spread(law, z, step, shared)
+    for b in range(arms):
+        n, slope = state[COUNT, b], state[AT + SLOPE, b]
+        ratio = shares[b]
+        if law == GUMBEL:
+            # Here ln F(z)/F(z + u) = e^−y·(e^−nu − 1), and λ = n·e^−y·e^−nu.
+            rate = state[RATE, b]
+            state[GAIN, b] = exp(-rate / n * expm1(-n * step))
+            for j in range(NODES):
+                change = expm1(-n * (step * ABSCISSAE[j]))
+                product[j] *= exp(-rate / n * change)
+                ratio[j] = step * rate * (1.0 + change)
+            continue
+        _densities(slope, n, step, shared, f)
+        if law < 4:
+            rate = state[RATE, b] * step
+            state[GAIN, b] = 1.0 + rate * _weighted(f)
+            for j in range(NODES):
+                f[j] *= rate
+                ratio[j] = 1.0
+            _cumulate(f, ratio)
+            for j in range(NODES):
+                product[j] *= ratio[j]
+                ratio[j] = f[j] / ratio[j]
+        elif z < state[MODE, b]:
+            state[GAIN, b] = exp(state[AT + ENERGY, b] - state[NEXT + ENERGY, b])
+            for j in range(NODES):
+                product[j] *= f[j]
+                ratio[j] = step * abs(slope + n * shared[1, j])
+        else:
+            tail = 0.5 * state[MIX, b] * exp(-state[AT + ENERGY, b])
+            end = 0.5 * state[MIX, b] * exp(-state[NEXT + ENERGY, b])
+            state[GAIN, b] = (1.0 - end) / (1.0 - tail)
+            scale = 1.0 / (1.0 - tail)
+            for j in range(NODES):
+                rest = 1.0 - tail * f[j]
+                product[j] *= rest * scale
+                ratio[j] = step * (slope + n * shared[1, j]) * tail * f[j] / rest
+
+
+@kernel
+def _atoms(state, arms, scale):
+    """Atoms at one point, GAIN being their mass over F just before it; scale is Π F there.
+
+    All of them together are one panel of unit length on which F_b grows linearly, so that they
+    share a tie uniformly. Π(1 + g_b s) is a polynomial: 32 nodes integrate it exactly up to 64
+    atoms, and beyond on pieces over which it grows by at most e^30.
+    """
+    right = 1.0
+    while right > 0.0:
+        steep = 0.0
+        for b in range(arms):
+            steep += state[GAIN, b] / (1.0 + state[GAIN, b] * right)
+        left = max(0.0, right - min(1.0, 20.0 / steep)) if arms > 64 else 0.0
+        for j in range(NODES):
+            s = left + (right - left) * ABSCISSAE[j]
+            height = scale * (right - left) * WEIGHTS[j]
+            for b in range(arms):
+                height *= 1.0 + state[GAIN, b] * s
+            for b in range(arms):
+                g = state[GAIN, b]
+                state[WIN, b] += height * g / (1.0 + g * s)
+        right = left
+
+
+@kernel
+def _borders(law, z, state, arms, scale, shared, f):
+    """What changes at z for laws with atoms or a kink there; returns the change of ln Π F."""
+    mass = 0.0
+    for b in range(arms):
+        gain = 0.0
+        tail = 0.5 * state[MIX, b] * exp(-state[AT + ENERGY, b])
+        if z == state[CLIP, b]:
+            if law == GAUSSIAN:
+                gain = state[RATE, b] * _tail(law, z, 1.0, state, b, shared, f)
+            else:
+                gain = tail / (1.0 - tail)
+        elif law == EXPONENTIAL and z == state[MODE, b]:
+            gain = (1.0 - state[MIX, b]) / (0.5 * state[MIX, b])
+        state[GAIN, b] = gain
+        mass += gain
+    change = 0.0
+    if mass > 0.0:
+        _atoms(state, arms, scale)
+        for b in range(arms):
+            change += log1p(state[GAIN, b])
+    for b in range(arms):
+        if z >= state[CLIP, b]:  # F = 1 from here on
+            state[RATE, b] = 0.0
+            state[AT + SLOPE, b] = np.inf
+        elif law >= 4:
+            state[RATE, b] = _explicit_rate(law, z, state, b)
+    return change
+
+
+@kernel
+def _retire(state, arms, scale, out):
+    """Arms that are wholly to the left of the panel leave the workspace; returns who is left."""
+    rates = 0.0
+    for b in range(arms):
+        rates += state[RATE, b]
+    b = 0
+    while b < arms:
+        rate, slope = state[RATE, b], state[AT + SLOPE, b]
+        # 1 − F_b < λ/slope, by concavity; likewise for what is left of its own integral.
+        past = slope > 0.0 and rate <= FAINT * slope
+        if past and state[WANTED, b] > 0.0:
+            decay = slope - (rates - rate)
+            past = decay > 0.0 and rate * scale <= FAINT * state[WIN, b] * decay
+        if past:
+            out[int(state[ARM, b])] = state[WIN, b]
+            arms -= 1
+            rates -= rate
+            for row in range(ROWS):
+                state[row, b] = state[row, arms]
+        else:
+            b += 1
+    return arms
+
+
+@kernel
+def _deterministic(state, arms, out):
+    """Take out the arms that are certain to be 0 or 1; 0 arms are left if that decides the matter."""
+    ones = 0
+    zeros = 0
+    for b in range(arms):
+        out[b] = 0.0
+        ones += state[HIGH, b] == 1.0
+        zeros += state[LOW, b] == 1.0
+    if ones > 0 or zeros == arms:
+        for b in range(arms):
+            certain = state[HIGH, b] == 1.0 if ones > 0 else True
+            out[b] = 1.0 / (ones if ones > 0 else arms) if certain else 0.0
+        return 0
+    b = 0
+    while b < arms:
+        if state[LOW, b] == 1.0:
+            arms -= 1
+            for row in range(ROWS):
+                state[row, b] = state[row, arms]
+        else:
+            b += 1
+    return arms
+
+
+def argmax_probabilities(law: Any, parameters: Any, target: Any, out: Any) -> Any:
+    """All P_a into `out`, and their sum, which is 1 but for the error; or ln P_target (≥ 0)."""
+    arms = parameters.shape[1]
+    state = np.empty((ROWS, arms))
+    shares = np.empty((arms, NODES))
+    scratch = np.empty((4, NODES))
+    shared, f, product = scratch[:2], scratch[2], scratch[3]
+    _prepare(law, parameters, state)
+    arms = _deterministic(state, arms, out)
+    if arms == 0:
+        return 1.0 if target < 0 else log(out[target])
+    for b in range(arms):
+        state[WANTED, b] = 1.0 if target < 0 or state[ARM, b] == target else 0.0
+    top = -FAR
+    total = 0.0
+    for b in range(arms):
+        top = max(top, state[MODE, b])
+        total += state[COUNT, b]
+    # Beyond ±edge a two-sided law on [0, 1] has no mass left but its atoms.
+    edge = NEGLIGIBLE + log1p(total) if law == EXPONENTIAL else FAR
+    top = max(-edge, min(edge, top))
+    z = _begin(law, state, arms, top, edge, LEAST if target < 0 else np.inf)
+    shift = 0.0
+    for b in range(arms):
+        if state[ARM, b] == target:
+            shift = state[BOUND, b]
+    _measure(law, z, state, arms, AT)
+    height = _start(law, z, state, arms, shared, f) + shift
+    low = exp(shift) / arms
+    for b in range(arms):
+        low *= state[LOW, b]
+    for b in range(arms):
+        state[WIN, b] = low
+    while True:
+        scale = exp(height)
+        arms = _retire(state, arms, scale, out)
+        wanted = 0.0
+        for b in range(arms):
+            if z < edge or state[HIGH, b] == 0.0:
+                wanted += state[WANTED, b]
+        if wanted == 0.0:
+            break
+        width = _width(law, z, state, arms)
+        border = np.inf if law == BETA else _border(law, z, state, arms)
+        while True:
+            r = min(z + width, border)
+            _measure(law, r, state, arms, NEXT)
+            width = r - z
+            if not _too_wide(width, state, arms):
+                break
+            width *= 0.75
+        _panel_of(law, z, width, state, arms, shared, f, shares, product)
+        for j in range(NODES):
+            product[j] *= scale
+        gain = 1.0
+        for b in range(arms):
+            if state[WANTED, b] > 0.0:
+                for j in range(NODES):
+                    shares[b, j] *= product[j]
+                state[WIN, b] += _weighted(shares[b])
+            gain *= state[GAIN, b]
+            state[RATE, b] *= exp(state[AT + ENERGY, b] - state[NEXT + ENERGY, b]) / state[GAIN, b]
+            for row in range(3):
+                state[AT + row, b] = state[NEXT + row, b]
+        height += log(gain)
+        z = r
+        if law != BETA:
+            height += _borders(law, z, state, arms, exp(height), shared, f)
+    if z >= edge:
+        scale = exp(shift)
+        for b in range(arms):
+            scale *= 1.0 - state[HIGH, b]
+            state[GAIN, b] = state[HIGH, b] / (1.0 - state[HIGH, b])
+        _atoms(state, arms, scale)
+    for b in range(arms):
+        out[int(state[ARM, b])] = state[WIN, b]
+    if target >= 0:
+        return log(out[target]) - shift
+    total = 0.0
+    for b in range(out.size):
+        total += out[b]
+    for b in range(out.size):
+        out[b] /= total
+    return total
+
+
+SIGNATURE: Final = "float64(int64, float64[:, ::1], int64, float64[::1])"
