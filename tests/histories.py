@@ -29,9 +29,8 @@ def random_history(
 def replay(policy: mb.Policy, history: History) -> mb.Policy:
     """The policy after it has seen the history, each reward at its own round."""
     for arm, reward, propensity in history:
-        # tsallis-inf with estimator="rv" needs the note that its own decision would carry.
-        policy.probabilities()
-        note = policy._note(policy.arms, policy._p)
+        # A policy whose decisions carry a note needs the one that its own would have carried here.
+        note = policy._note(policy.arms, policy.probabilities()) if policy._notes else ()
         choice = mb.Decision(policy.arms[arm], propensity, np.log(propensity), policy.round, note)
         policy.update(choice, reward)
     return policy

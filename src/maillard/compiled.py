@@ -42,16 +42,33 @@ def disabled() -> bool:
 
 
 def kernel(function: F) -> F:
-    """Mark a function as one that compiled code may call; it stays an ordinary Python function.
+    """Mark a function as one that compiled code may call; called directly, it runs as plain Python.
 
-    A kernel names only numbers, constant arrays, `math`, `numpy`, primitives and other kernels.
+    A kernel names only numbers, constant arrays, `math`, `numpy`, primitives and other kernels. Its
+    plain form treats 1/0 and ln 0 as compiled code does: infinities and NaN, no errors.
     """
+    if hasattr(function, "__kernel__"):
+        return function
     if function.__defaults__ or function.__kwdefaults__:
         raise TypeError(f"kernel {function.__qualname__} must not have default arguments")
     if function.__closure__:
         raise TypeError(f"kernel {function.__qualname__} must not be a closure")
-    function.__kernel__ = True  # type: ignore[attr-defined]
-    return function
+
+    @functools.wraps(function)
+    def direct(*args: Any) -> Any:
+        if all(isinstance(x, (int, float)) for x in args):
+            args = tuple(np.float64(x) for x in args)
+        with np.errstate(all="ignore"):
+            return _unwrapped(function)(*args)
+
+    direct.__kernel__ = function  # type: ignore[attr-defined]
+    return direct  # type: ignore[return-value]
+
+
+def source(function: Kernel) -> types.FunctionType:
+    """The function as it was written, without what `kernel` put around it."""
+    written: types.FunctionType = getattr(function, "__kernel__", function)  # type: ignore[arg-type]
+    return written
 
 
 # --------------------------------------------------------------------------------------------------
@@ -163,10 +180,6 @@ def _reach(function: types.FunctionType, bindings: dict[str, Any]) -> dict[str, 
     return {name: scope[name] for name in sorted(_names(function.__code__)) if name in scope}
 
 
-def _is_function(value: Any) -> bool:
-    return isinstance(value, types.FunctionType)
-
-
 def _code_text(code: types.CodeType) -> str:
     """All of a code object that its meaning depends on, as one unambiguous text."""
     constants = [
@@ -185,10 +198,10 @@ def _is_member(value: Any, module: types.ModuleType) -> bool:
 
 def _digest_value(name: str, value: Any, into: "hashlib._Hash") -> None:
     into.update(f"|{name}=".encode())
-    if _is_function(value):
+    if isinstance(value, types.FunctionType):
         if not hasattr(value, "__kernel__"):
             raise TypeError(f"compiled code names {name}, which is not marked @kernel")
-        into.update(_digest(value, {}))
+        into.update(_digest(source(value), {}))
     elif isinstance(value, Primitive):
         into.update(f"primitive {value.name}".encode())
     elif value is np or value is math:  # what another module holds would escape the digest
@@ -219,8 +232,7 @@ def _digest(function: types.FunctionType, bindings: dict[str, Any]) -> bytes:
 
 def fingerprint(function: Callable[..., Any], **bindings: Any) -> str:
     """A digest of the code and constants that `function` reaches, under the given bindings."""
-    assert isinstance(function, types.FunctionType)
-    return _digest(function, bindings).hex()[:20]
+    return _digest(source(function), bindings).hex()[:20]
 
 
 # --------------------------------------------------------------------------------------------------
@@ -242,8 +254,8 @@ def _lowered(value: Any) -> Any:
     """What compiled code sees in place of `value`."""
     if isinstance(value, Primitive):
         return value.compiled()
-    if _is_function(value):
-        return _inner(value, fingerprint(value))
+    if isinstance(value, types.FunctionType):
+        return _inner(source(value), fingerprint(value))
     return value
 
 
@@ -259,12 +271,12 @@ def _inner(function: types.FunctionType, digest: str) -> Any:
     return njit(error_model="numpy", forceinline=True, no_cfunc_wrapper=True)(copy)
 
 
-def bind(template: Callable[..., Any], **bindings: Any) -> types.FunctionType:
+def bind(template: Kernel, **bindings: Any) -> Kernel:
     """The kernel that results when open names of a template get their values."""
-    assert isinstance(template, types.FunctionType)
-    scope = {**template.__globals__, **bindings}
-    bound = types.FunctionType(template.__code__, scope, template.__name__)
-    bound.__module__, bound.__doc__ = template.__module__, template.__doc__
+    written = source(template)
+    scope = {**written.__globals__, **bindings}
+    bound = types.FunctionType(written.__code__, scope, written.__name__)
+    bound.__module__, bound.__doc__ = written.__module__, written.__doc__
     return kernel(bound)
 
 
@@ -278,27 +290,28 @@ def build(function: Callable[..., Any], signature: str, **bindings: Any) -> Call
     global names of a template their values: numbers or other kernels. The same source under the
     same bindings is compiled once in a process and once in the life of a cache.
     """
-    assert isinstance(function, types.FunctionType)
     digest = fingerprint(function, **bindings)
     key = (digest, signature)
     if key not in _built:
         make = _plain if disabled() else _machine_code
-        _built[key] = make(function, signature, digest, bindings)
+        _built[key] = make(source(function), signature, digest, bindings)
     return _built[key]
 
 
 def _plain(
     function: types.FunctionType, signature: str, digest: str, bindings: dict[str, Any]
-) -> Callable[..., Any]:
-    scope = {**function.__globals__, **bindings}
-    copy = types.FunctionType(function.__code__, scope, function.__name__)
+) -> Kernel:
+    return kernel(source(bind(function, **bindings)))
 
-    @functools.wraps(copy)
-    def run(*args: Any) -> Any:
-        with np.errstate(all="ignore"):  # as compiled code: infinities and NaN, no warnings
-            return copy(*args)
 
-    return run
+@functools.cache
+def _unwrapped(function: types.FunctionType) -> types.FunctionType:
+    """A kernel as plain Python that calls other kernels as they were written."""
+    scope = dict(function.__globals__)
+    for name, value in _reach(function, {}).items():
+        if hasattr(value, "__kernel__"):
+            scope[name] = _unwrapped(source(value))
+    return types.FunctionType(function.__code__, scope, function.__name__)
 
 
 def _machine_code(
@@ -322,7 +335,7 @@ def vectorized(function: F) -> F:
 
     Compiled on first use. Numbers give a number, arrays give an array of their common shape.
     """
-    arity = function.__code__.co_argcount
+    arity = source(function).__code__.co_argcount
     templates: dict[int, Kernel] = {1: _map1, 2: _map2, 3: _map3}
     signature = f"void({', '.join(['float64[::1]'] * (arity + 1))})"
 

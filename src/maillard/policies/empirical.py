@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ..compiled import Kernel, bind, build, kernel
+from ..compiled import Kernel, bind, kernel
 from ..divergence import k_inf, k_inf_upper
 from .formula import adapt
 from .learning import PULLS, TOTAL
@@ -71,20 +71,21 @@ class EmpiricalLaws(Policy):
         row = self._row_names().index(filled.pop())
         laws = [self._law(position) for position in positions]
         if "divergence" in self.rows:
-            measure = build(divergence_from, "float64(float64[::1], float64[::1], float64)")
+            signature = "float64(float64[::1], float64[::1], float64)"
+            measure = self._compiled("divergence", signature, lambda: divergence_from)
             best = (state[TOTAL] / state[PULLS]).max()
             state[row] = [measure(*law, best) for law in laws]
             return None
-        adapted = adapt(self._level(), self._words())
-        bound = build(
-            bind(bound_at, level=adapted),
-            f"float64(float64[::1], float64[::1]{', float64' * 7})",
-        )
+        signature = f"float64(float64[::1], float64[::1]{', float64' * 7})"
+        bound = self._compiled("bound", signature, self._bound_kernel)
         t, arms, numbers = float(self.round), float(len(positions)), self._numbers[:4]
         state[row] = [
             bound(*law, n, t, arms, *numbers) for law, n in zip(laws, state[PULLS], strict=True)
         ]
         return None
+
+    def _bound_kernel(self) -> Kernel:
+        return bind(bound_at, level=adapt(self._level(), self._words()))
 
     def _added(self, position: int) -> None:
         self._laws.append({})

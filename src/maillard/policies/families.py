@@ -66,14 +66,15 @@ class Perturbed(Policy):
 
     def _draw_laws(self, state: Array) -> Array:
         """The parameters of every arm's law."""
-        law = adapt(type(self).law, self._words())  # type: ignore[attr-defined]
-        fill = build(
-            bind(rules.draw_laws, law=law, **self._row_numbers()),
-            "void(float64[:, ::1], float64, float64[::1], float64[:, ::1])",
-        )
+        signature = "void(float64[:, ::1], float64, float64[::1], float64[:, ::1])"
+        fill = self._compiled("laws", signature, self._laws_kernel)
         laws = np.empty((3, state.shape[1]))
         fill(state, self._seen + 1.0, self._numbers, laws)
         return laws
+
+    def _laws_kernel(self) -> Kernel:
+        law = adapt(type(self).law, self._words())  # type: ignore[attr-defined]
+        return bind(rules.draw_laws, law=law, **self._row_numbers())
 
     def _prepare(self, state: Array, positions: Sequence[int]) -> None:
         """P(arm a's draw is the largest) into its row."""

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ..compiled import Kernel, build, kernel
+from ..compiled import Kernel, kernel
 from ..divergence import kl
 from ..numeric import INFINITY, log
 from .empirical import EmpiricalLaws
@@ -156,13 +156,14 @@ class DMED(EmpiricalLaws):
         if first:
             return  # the lists begin when every arm has been pulled once, and hold all of them
         if self.divergence == "kl":
-            build(fill_kl, "void(float64[:, ::1])")(self._state)
+            self._compiled("kl", "void(float64[:, ::1])", lambda: fill_kl)(self._state)
         else:
             pulled = np.flatnonzero(self._state[PULLS])
             known = np.ascontiguousarray(self._state[:, pulled])
             super()._prepare(known, pulled.tolist())
             self._state[DIVERGENCE, pulled] = known[DIVERGENCE]
-        turn = build(review, "void(float64[:, ::1], int64, float64, boolean)")
+        signature = "void(float64[:, ::1], int64, float64, boolean)"
+        turn = self._compiled("review", signature, lambda: review)
         turn(self._state, position, float(self._seen + 1), self.genuine)
 
     def _prepare(self, state: Array, positions: Any) -> None:

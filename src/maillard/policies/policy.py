@@ -11,7 +11,7 @@ import functools
 import inspect
 import json
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -136,6 +136,7 @@ class Policy:
         self._numbers = np.zeros(MAX_PARAMETERS)
         numbers = [x for n, s in self._declared.items() for x in s.numbers(self.parameters[n])]
         self._numbers[: len(numbers)] = numbers
+        self._kernels: dict[str, Kernel] = {}
         self._check()
         self._start()
         self._reshape()
@@ -235,9 +236,15 @@ class Policy:
         self._position = {label: i for i, label in enumerate(self._labels)}
         self._work = np.zeros((4, arms))
         self._p, self._log_p = self._work[rules.P], self._work[rules.LOG_P]
-        self._choose = self._first_choose
-        self._learn_one = self._first_learn
+        self._choose: Kernel = self._first_choose
+        self._learn_one: Kernel = self._first_learn
         self._fresh = False
+
+    def _compiled(self, name: str, signature: str, make: Callable[[], Kernel]) -> Kernel:
+        """A kernel of this policy's own, compiled when it is first wanted."""
+        if name not in self._kernels:
+            self._kernels[name] = build(make(), signature)
+        return self._kernels[name]
 
     def _first_choose(self, *arguments: Any) -> Any:
         self._choose = build(self._choose_kernel(), rules.CHOOSE_SIGNATURE)

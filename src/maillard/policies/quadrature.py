@@ -1,32 +1,36 @@
 """Exact P(arm a has the largest draw) for independent draws θ_b ~ law_b, all arms in one sweep.
 
-    P_a = ∫ f_a Π_{b≠a} F_b  =  ∫ λ_a Π_b F_b,      λ_b = f_b/F_b = (ln F_b)′
+    P_a = ∫ f_a Π_{b≠a} F_b = ∫ λ_a Π_b F_b,    λ_b = f_b/F_b = (ln F_b)′
 
-A grid of panels common to all arms runs from left to right. On a panel [l, r] everything is kept
-relative to its left edge: the densities f_b/f_b(l) at 32 Gauss-Legendre nodes cost one exponential
-each; a fixed matrix integrates them into F_b/F_b(l) (no incomplete beta function anywhere: sums of
-positive terms keep the *relative* accuracy of F_b far in its left tail); and ln Π F_b(l) is one
-number. So nothing underflows, and the same sweep gives ln P of an arm whose P is 10^-100000.
+A grid of panels common to all arms runs from left to right. On a panel everything is kept relative
+to its left edge l: the densities f_b/f_b(l) at 32 Gauss-Legendre nodes cost one exponential each; a
+fixed matrix integrates them to F_b/F_b(l) (no incomplete beta function anywhere: sums of positive
+terms keep the *relative* accuracy of F_b far in its left tail); and ln Π F_b(l) is one number. So
+nothing underflows, and the same sweep gives ln P of an arm whose P is 10^-100000.
 
-The coordinate z is chosen so that the laws are smooth and (log-)concave: z = logit θ for laws on
-[0, 1], z = θ otherwise. Every law is a Bregman divergence in it, −ln f_b(z) = E_b(z) + constant with
-E_b(z) = n_b·D(z, mode_b), and the part of E_b that is expensive on a panel, D(z, l), is common to
-all arms. (Two-sided laws, ExpTS and Rayleigh, have F = ½e^(−E) to the left of their mode instead.)
+The coordinate z is one in which the laws are smooth and log-concave: logit θ for laws on [0, 1],
+else θ. Up to a constant −ln f_b(z) is an *energy* E_b(z) = n_b·D(z, mode_b) ≥ 0, D a Bregman
+divergence, so that on a panel E_b(l + u) = E_b(l) + E_b′(l)·u + n_b·D(l + u, l): the part that is
+expensive is common to all arms. (For Beta(α, β), n = α + β and D(z, logit p) = kl(p, σ(z)).) The
+two-sided laws of ExpTS and MOTS-J have energies too: F = ½e^−E left of the mode, 1 − ½e^−E right.
 
-Where the grid begins. Let V(z) = Σ E_b(z) over the arms with z < mode_b. Log-concavity gives
-F_b(L)/F_b(z) ≤ exp(−(E_b(L) − E_b(z))) to the left of the mode, hence for every z between L and the
-right end ∫_{−∞}^L f_a Π F ≤ Π_{b≠a} F_b(z)·exp(V(z) − V(L)), while
-P_a ≥ Π_{b≠a} F_b(z)·P(θ_a > z) and P(θ_a > z) is about e^(−E_a(z)). So all that lies to the left of
-L is negligible for arm a once G_a(L) ≥ min G_a + 38, where G_a = V + E_a·1{z > mode_a} is convex.
+Where the grid begins. Let V(z) be the sum of E_b(z) over the arms with z < mode_b, and
+G_a = V + E_a·1{z > mode_a}, a convex function. By log-concavity F_b(L)/F_b(z) is at most
+exp(E_b(z) − E_b(L)) left of the mode, so for any z > L
+
+    ∫_{−∞}^L f_a Π_{b≠a} F_b ≤ Π_{b≠a} F_b(L)·F_a(L) ≤ Π_{b≠a} F_b(z)·exp(V(z) − V(L)),
+    P_a ≥ Π_{b≠a} F_b(z)·P(θ_a > z),    P(θ_a > z) ≈ exp(−E_a(z)),
+
+and what lies to the left of L is negligible for arm a as soon as G_a(L) ≥ min G_a + 38.
 """
 
 import math
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from ..compiled import fma, kernel
-from ..numeric import _log1p_rest, exp, expm1, log, log1p, phi
+from ..compiled import build, fma, kernel
+from ..numeric import NAN, _log1p_rest, exp, expm1, log, log1p, phi
 
 # --------------------------------------------------------------------------------------------------
 # Nodes of a panel, on [0, 1]
@@ -51,61 +55,78 @@ def _panel() -> tuple[Any, Any, Any]:
 
 ABSCISSAE, WEIGHTS, CUMULATE = _panel()
 
-# A panel is as wide as 32 nodes can bear (`tests/test_quadrature.py` measures what is lost):
-# a density rising by e^10 leaves 2e-16·e^10 of relative error in F at the left-most nodes, falling
-# it only has to be resolved; a bell may be 4 standard deviations wide; and the product of all F_b
-# is integrated exactly up to degree 63, enough for a growth by e^30.
+# A panel is as wide as 32 nodes can bear; halving these four changes results by rounding only.
+# A density that rises by e^10 leaves 2e-16·e^10 of relative error in F at the left-most nodes; one
+# that falls has only to be resolved; a bell may be 4 standard deviations wide; and the product of
+# all F_b, which is integrated exactly up to degree 63, may grow by e^20.
 RISE: Final = 10.0
 FALL: Final = 24.0
 WIDTH: Final = 4.0
-GROWTH: Final = 30.0
+GROWTH: Final = 20.0
 
-#: A part of this size (relative, e^-38 = 3e-17 before constants) no longer counts.
+#: What is e^-38 = 3e-17 of the whole, before factors of order one, no longer counts.
 NEGLIGIBLE: Final = 38.0
 FAINT: Final = 3e-16
-#: An arm with P < e^-600 < 1e-250 is reported as 0: its logarithm is asked for on its own.
+#: An arm with P < e^-600 < 1e-250 is reported as 0; `log_probability` has its logarithm.
 LEAST: Final = 600.0
+#: Stands for an infinite mode.
 FAR: Final = 1e300
 
 # --------------------------------------------------------------------------------------------------
-# Laws. A law is a geometry and whether its F is explicit (two-sided) or integrated from f.
+# Laws: a geometry (the divergence), and whether F is explicit or integrated from f.
 
 LOGISTIC: Final = 0
 QUADRATIC: Final = 1
 EXTREME: Final = 2
+GEOMETRY: Final = 3
+EXPLICIT: Final = 4
 
-#: name → code: geometry + 4·(F is explicit)
+BETA: Final = LOGISTIC
+GAUSSIAN: Final = QUADRATIC
+GUMBEL: Final = EXTREME + EXPLICIT
+EXPONENTIAL: Final = LOGISTIC + EXPLICIT
+RAYLEIGH: Final = QUADRATIC + EXPLICIT
+
+
+class Law(NamedTuple):
+    """A family of laws: its code in compiled code, and what the rows of its parameters are."""
+
+    code: int
+    parameters: tuple[str, ...]
+
+
 LAWS: Final = {
-    "beta": LOGISTIC,
-    "gaussian": QUADRATIC,
-    "gumbel": EXTREME + 4,
-    "exponential": LOGISTIC + 4,
-    "rayleigh": QUADRATIC + 4,
+    # Beta(α, β); α = 0 is an atom at 0, β = 0 one at 1.
+    "beta": Law(BETA, ("alpha", "beta")),
+    # N(mean, sd²) cut off at `clip` ≥ mean (∞: not), with an atom there: MOTS.
+    "gaussian": Law(GAUSSIAN, ("mean", "sd", "clip")),
+    # exp(−e^−y), y = (z − location)/scale: Boltzmann-Gumbel exploration.
+    "gumbel": Law(GUMBEL, ("location", "scale")),
+    # With probability `weight` the law ½exp(−count·kl(mean, x)), on both sides of the mean, of
+    # ExpTS; else the mean itself, as in ExpTS+.
+    "exponential": Law(EXPONENTIAL, ("mean", "count", "weight")),
+    # The two-sided Rayleigh law ½exp(−(x−mean)²/(2·scale²)) of MOTS-J, cut off at `clip`.
+    "rayleigh": Law(RAYLEIGH, ("mean", "scale", "clip")),
 }
-BETA: Final = 0
-GAUSSIAN: Final = 1
-GUMBEL: Final = 6
-EXPONENTIAL: Final = 4
-RAYLEIGH: Final = 5
 
-# Rows of the workspace, one column per arm that is still in play.
+# Rows of the workspace, which has one column per arm still in play.
 ARM: Final = 0  # whose column this is
-WANTED: Final = 1  # 1 while the arm's own integral is still growing
-WIN: Final = 2  # P(this arm has the largest draw), so far
+WANTED: Final = 1  # whether the arm's own integral is asked for; 2 once its window is in the grid
+WIN: Final = 2  # the integral so far
 MODE: Final = 3
-COUNT: Final = 4  # n: the divergence's factor
-RARE: Final = 5  # min(p, 1−p), p the mean of a logistic law
-SIDE: Final = 6  # +1 where p ≤ 1/2, else −1
+COUNT: Final = 4  # n, the factor of the divergence
+RARE: Final = 5  # min(p, 1−p) for p = σ(mode)
+SIDE: Final = 6  # +1 where p ≤ ½, else −1
 PEAK: Final = 7  # ln f(mode)
-MIX: Final = 8  # weight of the continuous part; the rest is an atom at the mode
-CLIP: Final = 9  # draws are cut off here
-LOW: Final = 10  # atoms at the two ends of the line
+MIX: Final = 8  # weight of the continuous part of an exponential law
+CLIP: Final = 9
+LOW: Final = 10  # the atoms at the two ends of the line
 HIGH: Final = 11
-BOUND: Final = 12  # an upper bound on min G
+BOUND: Final = 12  # the lowest value of G seen
 RATE: Final = 13  # λ = f/F at the left edge of the panel
-AT: Final = 14  # energy, slope, curvature there
+AT: Final = 14  # energy, slope and curvature there
 NEXT: Final = 17  # and at the right edge
-GAIN: Final = 20  # F(r)/F(l), or the mass of an atom relative to F
+GAIN: Final = 20  # F(right edge)/F(left edge) − at an atom, its mass over F
 ROWS: Final = 21
 
 ENERGY: Final = 0
@@ -195,30 +216,32 @@ def _logistic(z, distance, rare, side):
 
 
 @kernel
+def _two_sided(law):
+    """Whether F has a kink at the mode."""
+    return law in (EXPONENTIAL, RAYLEIGH)
+
+
+@kernel
+def _energy(law, z, state, b):
+    """E_b(z), its slope and its curvature."""
+    n, d = state[COUNT, b], z - state[MODE, b]
+    if law & GEOMETRY == LOGISTIC:
+        divergence, slope, curvature = _logistic(z, d, state[RARE, b], state[SIDE, b])
+        return n * divergence, n * slope, n * curvature
+    if law & GEOMETRY == QUADRATIC:
+        return 0.5 * n * d * d, n * d, n
+    y = n * d
+    return _expm1_rest(-y), -n * expm1(-y), n * n * exp(-y)
+
+
+@kernel
 def _measure(law, z, state, arms, row):
     """Energy, slope and curvature of every arm at z, into three rows of the workspace."""
-    geometry = law & 3
-    if geometry == LOGISTIC:
-        for b in range(arms):
-            n = state[COUNT, b]
-            d, s, c = _logistic(z, z - state[MODE, b], state[RARE, b], state[SIDE, b])
-            state[row + ENERGY, b] = n * d
-            state[row + SLOPE, b] = n * s
-            state[row + CURVATURE, b] = n * c
-    elif geometry == QUADRATIC:
-        for b in range(arms):
-            n = state[COUNT, b]
-            d = z - state[MODE, b]
-            state[row + ENERGY, b] = 0.5 * n * d * d
-            state[row + SLOPE, b] = n * d
-            state[row + CURVATURE, b] = n
-    else:
-        for b in range(arms):
-            n = state[COUNT, b]
-            y = n * (z - state[MODE, b])
-            state[row + ENERGY, b] = _expm1_rest(-y)
-            state[row + SLOPE, b] = -n * expm1(-y)
-            state[row + CURVATURE, b] = n * n * exp(-y)
+    for b in range(arms):
+        energy, slope, curvature = _energy(law, z, state, b)
+        state[row + ENERGY, b] = energy
+        state[row + SLOPE, b] = slope
+        state[row + CURVATURE, b] = curvature
 
 
 @kernel
@@ -270,7 +293,6 @@ def _prepare(law, parameters, state):
         elif law == GUMBEL:
             state[MODE, b] = first
             state[COUNT, b] = 1.0 / second
-            state[PEAK, b] = -1.0 - log(second)
         else:
             state[MODE, b] = first
             state[COUNT, b] = 1.0 / second / second
@@ -304,79 +326,91 @@ def _survey(law, z, state, arms, focus):
 
 
 @kernel
-def _begin(law, state, arms, top, edge, least):
-    """The left end L of the grid; arms that cannot win (P < e^-least) stop being wanted."""
-    begin = top
-    focus = -1
-    _survey(law, top, state, arms, 0)
-    for b in range(arms):
-        if state[WANTED, b] > 0.0 and (focus < 0 or state[BOUND, b] > state[BOUND, focus]):
-            focus = b
-    for _ in range(arms):
-        # The minimum of G, by Newton's method between the arm's mode and the highest one.
-        low = max(min(state[MODE, focus], top), -edge)
-        high = max(low, min(top, state[CLIP, focus]))
-        z = high
-        height, slope, curvature = _survey(law, z, state, arms, focus)
-        for i in range(100):
-            # Within ½ of the minimum, as (slope)²/(2·curvature) says, is near enough.
-            if slope * slope <= curvature < np.inf or low >= high:
-                break
-            if slope > 0.0:
-                high = z
-            else:
-                low = z
-            z = z - slope / curvature
-            # Newton's steps are short where E grows exponentially: every third one is a bisection.
-            if i % 3 == 2 or not low < z < high:
-                z = 0.5 * (low + high)
-            height, slope, curvature = _survey(law, z, state, arms, focus)
-        state[WANTED, focus] = 2.0 if state[BOUND, focus] <= least else 0.0
-        if state[WANTED, focus] > 0.0:
-            # From there to the left until G has risen enough: longer and longer steps, then halves.
-            level = state[BOUND, focus] + NEGLIGIBLE
-            inside = z
-            outside = -np.inf
-            step = min(_reach(law, z), np.sqrt(2.0 * NEGLIGIBLE / curvature))
-            for _ in range(100):
-                z = inside - step if outside == -np.inf else 0.5 * (inside + outside)
-                height, slope, curvature = _survey(law, z, state, arms, focus)
-                if height < level and (z > -edge or slope < 0.0):
-                    inside = z
-                    step *= 1.5
-                elif height > level + 12.0:
-                    outside = z
-                else:
-                    break
-            begin = min(begin, z)
-        # Next the arm whose window is least seen to lie to the right of L.
-        height, slope, curvature = _survey(law, begin, state, arms, focus)
-        barrier = 0.0
-        fall = 0.0
-        for b in range(arms):
-            if state[MODE, b] >= begin:
-                barrier += state[NEXT + ENERGY, b]
-                fall -= state[NEXT + SLOPE, b]
-        focus = -1
-        worst = 0.0
-        for b in range(arms):
-            if state[WANTED, b] == 1.0:
-                right = state[MODE, b] < begin
-                lack = state[BOUND, b] + NEGLIGIBLE - barrier
-                lack -= state[NEXT + ENERGY, b] if right else 0.0
-                if right and state[NEXT + SLOPE, b] > fall:
-                    lack = np.inf
-                if lack > worst:
-                    focus, worst = b, lack
-        if focus < 0 or (fall == 0.0 and begin <= -edge):
+def _lowest(law, state, arms, focus, low, high):
+    """A point where G of arm `focus` is within ½ of its minimum, by safeguarded Newton steps."""
+    z = high
+    _, slope, curvature = _survey(law, z, state, arms, focus)
+    for i in range(100):
+        if slope * slope <= curvature < np.inf or low >= high:
             break
+        if slope > 0.0:
+            high = z
+        else:
+            low = z
+        z = z - slope / curvature
+        # Newton's steps are short where E grows exponentially: every third one is a bisection.
+        if i % 3 == 2 or not low < z < high:
+            z = 0.5 * (low + high)
+        _, slope, curvature = _survey(law, z, state, arms, focus)
+    return z
+
+
+@kernel
+def _descend(law, state, arms, focus, z, edge):
+    """A point to the left of z where G has risen enough: longer and longer steps, then halves."""
+    _, slope, curvature = _survey(law, z, state, arms, focus)
+    level = state[BOUND, focus] + NEGLIGIBLE
+    inside = z
+    outside = -np.inf
+    step = min(_reach(law, z), np.sqrt(2.0 * NEGLIGIBLE / curvature))
+    for _ in range(100):
+        z = inside - step if outside == -np.inf else 0.5 * (inside + outside)
+        height, slope, curvature = _survey(law, z, state, arms, focus)
+        if height < level and (z > -edge or slope < 0.0):
+            inside = z
+            step *= 1.5
+        elif height > level + 12.0:
+            outside = z
+        else:
+            break
+    return z
+
+
+@kernel
+def _unseen(law, begin, state, arms):
+    """The wanted arm whose window is least certain to lie to the right of `begin`, or −1."""
+    _survey(law, begin, state, arms, 0)
+    barrier = 0.0
+    fall = 0.0
+    for b in range(arms):
+        if state[MODE, b] >= begin:
+            barrier += state[NEXT + ENERGY, b]
+            fall -= state[NEXT + SLOPE, b]
+    focus = -1
+    worst = 0.0
+    for b in range(arms):
+        if state[WANTED, b] == 1.0:
+            lack = state[BOUND, b] + NEGLIGIBLE - barrier
+            if state[MODE, b] < begin and state[NEXT + SLOPE, b] > fall:
+                lack = max(lack, 1.0)  # G still falls to the left
+            elif state[MODE, b] < begin:
+                lack -= state[NEXT + ENERGY, b]
+            if lack > worst:
+                focus, worst = b, lack
+    return focus
+
+
+@kernel
+def _begin(law, state, arms, top, edge, least):
+    """The left end L of the grid; arms that cannot win (P < e^−least) stop being wanted."""
+    begin = top
+    focus = _unseen(law, begin, state, arms)
+    while focus >= 0:
+        low = max(min(state[MODE, focus], top), -edge)
+        z = _lowest(law, state, arms, focus, low, max(low, min(top, state[CLIP, focus])))
+        if state[BOUND, focus] <= least:
+            state[WANTED, focus] = 2.0
+            begin = min(begin, _descend(law, state, arms, focus, z, edge))
+        else:
+            state[WANTED, focus] = 0.0
+        focus = _unseen(law, begin, state, arms)
     return begin
 
 
 @kernel
 def _reach(law, z):
     """How wide a panel may be for the divergence's singularities, at ±iπ of a logistic law."""
-    if law & 3 != LOGISTIC:
+    if law & GEOMETRY != LOGISTIC:
         return np.inf
     return max(4.0, 1.5 * z if z > 0.0 else -0.6 * z)
 
@@ -384,7 +418,7 @@ def _reach(law, z):
 @kernel
 def _spread(law, z, step, shared):
     """At the nodes of [z, z + step]: the divergence of the geometry from z, and its slope."""
-    if law & 3 == LOGISTIC:
+    if law & GEOMETRY == LOGISTIC:
         side = 1.0 if z <= 0.0 else -1.0
         rare = _sigmoid(-abs(z))
         if abs(step) <= 0.6:
@@ -401,7 +435,7 @@ def _spread(law, z, step, shared):
                 t = side * (step * ABSCISSAE[j])
                 shared[0, j] = (log1p(-rare) - rare * t) + _softplus(side * z + t)
                 shared[1, j] = side * (_sigmoid(side * z + t) - rare)
-    elif law & 3 == QUADRATIC:
+    elif law & GEOMETRY == QUADRATIC:
         for j in range(NODES):
             u = step * ABSCISSAE[j]
             shared[0, j] = 0.5 * u * u
@@ -453,35 +487,29 @@ def _cumulate(f, out):
 
 
 @kernel
-def _tail(law, start, direction, state, b, shared, f):
-    """∫_0^∞ f(z ± t)/f(z) dt away from the mode, by panels over which f falls by about e^-38."""
-    geometry = law & 3
-    n, mode = state[COUNT, b], state[MODE, b]
-    drop = 1.2 * NEGLIGIBLE
+def _tail(law, z, direction, state, b, shared, f):
+    """∫_0^∞ f(z ± t)/f(z) dt away from the mode, by panels over which f falls by e^-40 to e^-70.
+
+    Only the integral is asked for here, so that a panel may be wider than those of the sweep.
+    """
+    n = state[COUNT, b]
+    energy, slope, curvature = _energy(law, z, state, b)
+    fallen = 0.0
     total = 0.0
-    first = 0.0
-    z = start
-    for _ in range(200):
-        if geometry == LOGISTIC:
-            energy, slope, curvature = _logistic(z, z - mode, state[RARE, b], state[SIDE, b])
-            energy *= n
-            slope *= n
-            curvature *= n
-        else:
-            slope = n * (z - mode)
-            energy = 0.5 * slope * (z - mode)
-            curvature = n
-        first = energy if z == start else first
-        fallen = exp(first - energy)
+    while fallen < NEGLIGIBLE:
         steep = abs(slope)
-        step = 2.0 * drop / (steep + np.sqrt(steep * steep + 2.0 * drop * curvature))
-        step = min(step, _reach(law, direction * z))
-        _spread(law, z, direction * step, shared)
-        _densities(slope, n, direction * step, shared, f)
-        total += fallen * step * _weighted(f)
-        if fallen * f[NODES - 1] * step <= FAINT * total:
-            break
-        z += direction * step
+        step = 90.0 / (steep + np.sqrt(steep * steep + 90.0 * curvature))
+        step = direction * min(step, _reach(law, direction * z))
+        after, slope_after, curvature = _energy(law, z + step, state, b)
+        while after - energy > 70.0:
+            step *= 0.7
+            after, slope_after, curvature = _energy(law, z + step, state, b)
+        _spread(law, z, step, shared)
+        _densities(slope, n, step, shared, f)
+        total += exp(-fallen) * abs(step) * _weighted(f)
+        fallen += after - energy
+        z += step
+        energy, slope = after, slope_after
     return total
 
 
@@ -502,11 +530,11 @@ def _start(law, z, state, arms, shared, f):
     """λ_b at z for every arm; returns ln Π F_b(z). Expects the energies at z in the rows AT."""
     whole = 0.0
     for b in range(arms):
-        energy, slope = state[AT + ENERGY, b], state[AT + SLOPE, b]
+        energy = state[AT + ENERGY, b]
         if z >= state[CLIP, b]:
             state[RATE, b] = 0.0
             state[AT + SLOPE, b] = np.inf
-        elif law >= 4:
+        elif law >= EXPLICIT:
             state[RATE, b] = _explicit_rate(law, z, state, b)
             tail = 0.5 * state[MIX, b] * exp(-energy)
             if law == GUMBEL:
@@ -545,7 +573,7 @@ def _width(law, z, state, arms):
             width = min(width, 2.0 * FALL / (slope + root))
         width = min(width, WIDTH / np.sqrt(curvature))
         rate = state[RATE, b]
-        if law >= 4 and law != GUMBEL and 0.0 <= slope < np.sqrt(curvature):
+        if _two_sided(law) and 0.0 <= slope < np.sqrt(curvature):
             # λ still grows to the right of a two-sided law's mode: to max s·τ/(1−τ) = 0.457 per
             # standard deviation, where τ = ½e^(−s²/2).
             rate = max(rate, 0.457 * np.sqrt(curvature))
@@ -555,10 +583,10 @@ def _width(law, z, state, arms):
 
 @kernel
 def _border(law, z, state, arms):
-    """The next point where some F is not smooth: the mode of a two-sided law, or where it is cut."""
+    """The next point where some F is not smooth: a two-sided law's mode, or a clip."""
     border = np.inf
     for b in range(arms):
-        if law != GUMBEL and law >= 4 and state[MODE, b] > z:
+        if _two_sided(law) and state[MODE, b] > z:
             border = min(border, state[MODE, b])
         if state[CLIP, b] > z:
             border = min(border, state[CLIP, b])
@@ -595,7 +623,7 @@ def _panel_of(law, z, step, state, arms, shared, f, shares, product):
                 ratio[j] = step * rate * (1.0 + change)
             continue
         _densities(slope, n, step, shared, f)
-        if law < 4:
+        if law < EXPLICIT:
             rate = state[RATE, b] * step
             state[GAIN, b] = 1.0 + rate * _weighted(f)
             for j in range(NODES):
@@ -671,7 +699,7 @@ def _borders(law, z, state, arms, scale, shared, f):
         if z >= state[CLIP, b]:  # F = 1 from here on
             state[RATE, b] = 0.0
             state[AT + SLOPE, b] = np.inf
-        elif law >= 4:
+        elif law >= EXPLICIT:
             state[RATE, b] = _explicit_rate(law, z, state, b)
     return change
 
@@ -689,9 +717,9 @@ def _retire(state, arms, scale, out):
         past = slope > 0.0 and rate <= FAINT * slope
         if past and state[WANTED, b] > 0.0:
             decay = slope - (rates - rate)
-            past = decay > 0.0 and rate * scale <= FAINT * state[WIN, b] * decay
+            past = decay > 0.0 and (rate == 0.0 or rate * scale <= FAINT * state[WIN, b] * decay)
         if past:
-            out[int(state[ARM, b])] = state[WIN, b]
+            out[int(state[ARM, b])] = state[WIN, b] if state[WANTED, b] > 0.0 else 0.0
             arms -= 1
             rates -= rate
             for row in range(ROWS):
@@ -703,7 +731,7 @@ def _retire(state, arms, scale, out):
 
 @kernel
 def _deterministic(state, arms, out):
-    """Take out the arms that are certain to be 0 or 1; 0 arms are left if that decides the matter."""
+    """Take out the arms that are certain to be 0 or 1; none is left where that decides all."""
     ones = 0
     zeros = 0
     for b in range(arms):
@@ -726,8 +754,13 @@ def _deterministic(state, arms, out):
     return arms
 
 
-def argmax_probabilities(law: Any, parameters: Any, target: Any, out: Any) -> Any:
-    """All P_a into `out`, and their sum, which is 1 but for the error; or ln P_target (≥ 0)."""
+@kernel
+def argmax_probabilities(law, parameters, target, out):
+    """All P_a into `out`; or, for an arm `target` ≥ 0, its ln P_target alone, however small.
+
+    Returns ln P_target, or else the sum of all P_a as they were integrated, which is 1 but for the
+    error: `out` is divided by it, for all have the error of Π F_b where the grid begins in common.
+    """
     arms = parameters.shape[1]
     state = np.empty((ROWS, arms))
     shares = np.empty((arms, NODES))
@@ -754,11 +787,12 @@ def argmax_probabilities(law: Any, parameters: Any, target: Any, out: Any) -> An
             shift = state[BOUND, b]
     _measure(law, z, state, arms, AT)
     height = _start(law, z, state, arms, shared, f) + shift
-    low = exp(shift) / arms
+    # All draws at the left end of the line: a tie of all arms.
+    low = shift
     for b in range(arms):
-        low *= state[LOW, b]
+        low += log(state[LOW, b])
     for b in range(arms):
-        state[WIN, b] = low
+        state[WIN, b] = exp(low) / arms
     while True:
         scale = exp(height)
         arms = _retire(state, arms, scale, out)
@@ -777,6 +811,8 @@ def argmax_probabilities(law: Any, parameters: Any, target: Any, out: Any) -> An
             if not _too_wide(width, state, arms):
                 break
             width *= 0.75
+        if not width > 0.0:  # a parameter that is not a number
+            return NAN
         _panel_of(law, z, width, state, arms, shared, f, shares, product)
         for j in range(NODES):
             product[j] *= scale
@@ -795,13 +831,13 @@ def argmax_probabilities(law: Any, parameters: Any, target: Any, out: Any) -> An
         if law != BETA:
             height += _borders(law, z, state, arms, exp(height), shared, f)
     if z >= edge:
-        scale = exp(shift)
+        height = shift
         for b in range(arms):
-            scale *= 1.0 - state[HIGH, b]
+            height += log1p(-state[HIGH, b])
             state[GAIN, b] = state[HIGH, b] / (1.0 - state[HIGH, b])
-        _atoms(state, arms, scale)
+        _atoms(state, arms, exp(height))
     for b in range(arms):
-        out[int(state[ARM, b])] = state[WIN, b]
+        out[int(state[ARM, b])] = state[WIN, b] if state[WANTED, b] > 0.0 else 0.0
     if target >= 0:
         return log(out[target]) - shift
     total = 0.0
@@ -813,3 +849,30 @@ def argmax_probabilities(law: Any, parameters: Any, target: Any, out: Any) -> An
 
 
 SIGNATURE: Final = "float64(int64, float64[:, ::1], int64, float64[::1])"
+
+
+def _checked(law: str, parameters: Any) -> tuple[int, Any]:
+    code, names = LAWS[law]
+    values = np.ascontiguousarray(parameters, dtype=np.float64)
+    if values.ndim != 2 or len(values) != len(names) or values.shape[1] == 0:
+        raise ValueError(f"{law} takes the rows {', '.join(names)}, not shape {values.shape}")
+    return code, values
+
+
+def probabilities(law: str, parameters: Any) -> Any:
+    """P(arm a has the largest draw) for every arm; `parameters` has a row per name in `LAWS`.
+
+    >>> probabilities("beta", [[3.0, 2.0], [1.0, 2.0]]).round(12).tolist()
+    [0.8, 0.2]
+    """
+    code, values = _checked(law, parameters)
+    out = np.empty(values.shape[1])
+    build(argmax_probabilities, SIGNATURE)(code, values, -1, out)
+    return out
+
+
+def log_probability(law: str, parameters: Any, arm: int) -> float:
+    """ln P of one arm, on a grid of its own: it never underflows."""
+    code, values = _checked(law, parameters)
+    out = np.empty(values.shape[1])
+    return float(build(argmax_probabilities, SIGNATURE)(code, values, arm, out))
