@@ -23,14 +23,15 @@ _HOME = {
     "Policy": "policies.policy",
     "describe": "policies.catalogue",
     "catalogue": "policies.catalogue",
-    "from_state": "policies.policy",
+    "from_state": "policies.storage",
     "policy": "policies.catalogue",
 }
 
 if TYPE_CHECKING:
     from .policies.catalogue import catalogue, describe, policy
     from .policies.decision import Decision, Decisions
-    from .policies.policy import InexactProbabilityError, Policy, from_state
+    from .policies.policy import InexactProbabilityError, Policy
+    from .policies.storage import from_state
 
 __all__ = [
     "Decision",

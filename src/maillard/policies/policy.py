@@ -9,7 +9,6 @@ in batches and in any order, and the logged probability is the one drawn from.
 import difflib
 import functools
 import inspect
-import json
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
@@ -18,15 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..compiled import Kernel, bind, build
-from . import learning, rules
+from . import counts, learning, rules, storage
+from .checks import check_label, is_batch, labels_of, not_a_generator, share, whole
 from .decision import Decision, Decisions
 from .formula import MAX_PARAMETERS, MAX_ROWS, adapt, vocabulary
 from .parameters import Parameter
 
 Array = NDArray[np.float64]
-
-#: The version of the format of `Policy.state()`.
-STATE_FORMAT = 1
 
 #: slug → class, filled as the classes are defined; `catalogue` reads it.
 REGISTRY: dict[str, type["Policy"]] = {}
@@ -114,13 +111,13 @@ class Policy:
         binarise: int | None = None,
         **parameters: Any,
     ) -> None:
-        self._labels = _labels(arms)
+        self._labels = labels_of(arms)
         self.parameters = self._validated(parameters)
         self.rewards = self._range(rewards)
         if initial not in ("shuffled", "in-order"):
             raise ValueError(f"initial must be 'shuffled' or 'in-order', not {initial!r}")
         self.initial = initial
-        self.floor = _share("floor", floor)
+        self.floor = share("floor", floor)
         low, high = self.rewards
         bounded = math.isfinite(low) and math.isfinite(high)
         self._shift = low if bounded else (high - 1.0 if math.isfinite(high) else 0.0)
@@ -319,14 +316,14 @@ class Policy:
             try:
                 u = rng.random()
             except (AttributeError, TypeError):
-                raise _not_a_generator(rng) from None
+                raise not_a_generator(rng) from None
             chosen, p, log_p = (
                 _pick()(self._p, self._log_p, u) if self._fresh else self._choose_now(u)
             )
             note = self._note(self._labels, self._p) if self._notes else ()
             return _new_decision((self._labels[chosen], p, log_p, self._seen + 1, note))
         if not isinstance(rng, np.random.Generator):
-            raise _not_a_generator(rng)
+            raise not_a_generator(rng)
         positions, p, log_p = self._restricted(self._labels if eligible is None else eligible)
         labels = [self._labels[i] for i in positions]
         count = 1 if size is None else whole("size", size)
@@ -352,7 +349,7 @@ class Policy:
                 position = self._at(choice.arm)
             given = choice.propensity if propensity is None else propensity
             self._update_one(position, reward, given, choice.round, choice.note)
-        elif isinstance(choice, Decisions) or _is_batch(choice):
+        elif isinstance(choice, Decisions) or is_batch(choice):
             self._update_many(choice, reward, propensity)
         else:
             self._update_one(self._at(choice), reward, propensity, self._seen + 1, ())
@@ -458,40 +455,11 @@ class Policy:
         if not self.countable or self._coin is not None:
             why = "binarises rewards one by one" if self.countable else "needs single rewards"
             raise ValueError(f"{self.slug} {why}: use update()")
-        shape = (len(self._labels),)
-        n, s = (np.array(v, dtype=np.float64) for v in (pulls, totals))
-        if n.shape != shape or s.shape != shape:
-            raise ValueError(f"pulls and totals must have one number for each of {shape[0]} arms")
-        x = (s - n * self._shift) / self._scale
-        low, high = ((end - self._shift) / self._scale for end in self.rewards)
-        for i, label in enumerate(self._labels):
-            if not (n[i] >= 0 and n[i] == np.floor(n[i]) and np.isfinite(n[i])):
-                raise ValueError(f"pulls of arm {label!r} must be a count, not {n[i]:g}")
-            slack = 1e-9 * max(n[i], 1.0)
-            lower = n[i] * low if n[i] else 0.0
-            upper = n[i] * high if n[i] else 0.0
-            if not (lower - slack <= x[i] <= upper + slack) or not np.isfinite(s[i]):
-                raise ValueError(
-                    f"total {s[i]:g} of arm {label!r} is impossible for {n[i]:g} rewards "
-                    f"{self._range_text()}"
-                )
-        bounds = np.where(n > 0, n * low, 0.0), np.where(n > 0, n * high, 0.0)
-        x = np.clip(x, *bounds)
+        n, x, q = counts.checked(self, pulls, totals, squares)
         if "spread" in self.rows:
-            if squares is None:
-                raise ValueError(f"{self.slug} uses the variance: give the squares too")
-            q = np.array(squares, dtype=np.float64)
-            if q.shape != shape or not np.all(np.isfinite(q)):
-                raise ValueError(f"squares must have one number for each of {shape[0]} arms")
-            q = (q - 2 * self._shift * s + n * self._shift**2) / self._scale**2
-            with np.errstate(invalid="ignore", divide="ignore"):
-                spread = np.where(n > 0, np.maximum(q - x * x / n, 0.0), 0.0)
-                before = self._state[:2]
-                gap = np.where((n > 0) & (before[0] > 0), x / n - before[1] / before[0], 0.0)
-                between = gap**2 * n * before[0] / np.maximum(n + before[0], 1.0)
-            self._state[2] += spread + between  # Chan's formula for merging variances
-        self._state[0] += n
-        self._state[1] += x
+            self._state[learning.SPREAD] += counts.added_spread(self._state, n, x, q)
+        self._state[learning.PULLS] += n
+        self._state[learning.TOTAL] += x
         self._seen += int(n.sum())
         self._fresh = False
 
@@ -535,7 +503,7 @@ class Policy:
 
         Policies with estimated losses give it the smallest one, as if it were level with the best.
         """
-        _check_label(label)
+        check_label(label)
         if label in self._position:
             raise ValueError(f"there is an arm {label!r} already")
         if label in self._retired:
@@ -571,71 +539,10 @@ class Policy:
 
     def state(self) -> dict[str, Any]:
         """All that the policy is, as plain JSON; `from_state` gives the same bits back."""
-        stored: dict[str, Any] = {
-            "format": STATE_FORMAT,
-            "policy": self.slug,
-            "arms": list(self._labels),
-            "parameters": {
-                name: list(v) if isinstance(v, tuple) else v for name, v in self.parameters.items()
-            },
-            "rewards": [x if math.isfinite(x) else str(x) for x in self.rewards],
-            "initial": self.initial,
-            "floor": self.floor,
-            "seen": self._seen,
-            "statistics": {
-                name: row.tolist()
-                for name, row in zip(self._row_names(), self._state, strict=True)
-                if name not in self.derived
-            },
-            "reward_totals": self._raw_total.tolist(),
-            "memory": self._memory.tolist(),
-            "retired": [[label, kept] for label, kept in self._retired.items()],
-            "coin": None if self._coin is None else self._coin.bit_generator.state,
-        }
-        return stored | self._extra_state()
-
-    @classmethod
-    def _from_state(cls, stored: Mapping[str, Any]) -> "Policy":
-        policy = cls(
-            stored["arms"],
-            rewards=tuple(float(x) for x in stored["rewards"]),  # type: ignore[arg-type]
-            initial=stored["initial"],
-            floor=stored["floor"],
-            binarise=None if stored["coin"] is None else 0,
-            **stored["parameters"],
-        )
-        arms = len(policy._labels)
-        kept = [name for name in cls._row_names() if name not in cls.derived]
-        if set(stored["statistics"]) != set(kept):
-            raise ValueError(f"statistics must be {', '.join(kept)}")
-        for row, name in enumerate(cls._row_names()):
-            if name in kept:
-                policy._state[row] = _row(stored["statistics"], name, arms)
-        policy._raw_total = np.array(_row(stored, "reward_totals", arms))
-        policy._memory = np.array(_row(stored, "memory", policy._memory.size))
-        pulls = policy._state[0]
-        if np.any(pulls < 0) or np.any(pulls != np.floor(pulls)):
-            raise ValueError("pulls must be counts")
-        if cls.countable:
-            low, high = ((e - policy._shift) / policy._scale for e in policy.rewards)
-            slack = 1e-9 * np.maximum(pulls, 1.0)
-            lower = np.where(pulls > 0, pulls * low, 0.0) if pulls.size else pulls
-            upper = np.where(pulls > 0, pulls * high, 0.0) if pulls.size else pulls
-            total = policy._state[1]
-            if np.any(total < lower - slack) or np.any(total > upper + slack):
-                raise ValueError("a total is impossible for its pulls")
-        policy._retired = {label: dict(kept) for label, kept in stored["retired"]}
-        seen = whole("seen", stored["seen"], low=0)
-        if seen != int(pulls.sum() + sum(kept["pulls"] for kept in policy._retired.values())):
-            raise ValueError("seen must be the number of all pulls")
-        policy._seen = seen
-        if policy._coin is not None:
-            policy._coin.bit_generator.state = stored["coin"]
-        policy._restore_extra(stored)
-        return policy
+        return storage.state_of(self)
 
     def __reduce__(self) -> Any:
-        return from_state, (self.state(),)
+        return storage.from_state, (self.state(),)
 
     def __repr__(self) -> str:
         shown = ", ".join(repr(label) for label in self._labels[:5])
@@ -689,79 +596,3 @@ _new_decision = functools.partial(tuple.__new__, Decision)
 @functools.cache
 def _pick() -> Kernel:
     return build(rules.pick, rules.PICK_SIGNATURE)
-
-
-def _labels(arms: Any) -> tuple[Any, ...]:
-    if isinstance(arms, (int, np.integer)) and not isinstance(arms, bool):
-        labels: tuple[Any, ...] = tuple(range(arms))
-    elif isinstance(arms, (str, bytes)) or not isinstance(arms, Iterable):
-        raise ValueError(f"arms must be a number or a list of labels, not {arms!r}")
-    else:
-        labels = tuple(a.item() if isinstance(a, np.generic) else a for a in arms)
-    if len(labels) < 2:
-        raise ValueError(f"a bandit needs at least 2 arms, not {len(labels)}")
-    seen: set[Any] = set()
-    for label in labels:
-        _check_label(label)
-        if label in seen:
-            raise ValueError(f"arm {label!r} is named twice")
-        seen.add(label)
-    return labels
-
-
-def _check_label(label: Any) -> None:
-    if not isinstance(label, (str, int, np.integer)) or isinstance(label, bool):
-        raise ValueError(f"an arm's label must be a string or an integer, not {label!r}")
-
-
-def _is_batch(choice: Any) -> bool:
-    return isinstance(choice, (list, tuple)) or (isinstance(choice, np.ndarray) and choice.ndim > 0)
-
-
-def whole(name: str, value: Any, low: int = 1) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < low:
-        raise ValueError(f"{name} must be a whole number of at least {low}, not {value!r}")
-    return int(value)
-
-
-def _share(name: str, value: Any) -> float:
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0.0 <= value <= 1.0:
-        raise ValueError(f"{name} must be a number in [0, 1], not {value!r}")
-    return float(value)
-
-
-def _row(stored: Mapping[str, Any], name: str, size: int) -> list[float]:
-    row = stored[name]
-    if not isinstance(row, list) or len(row) != size:
-        raise ValueError(f"{name} must hold {size} numbers")
-    if not all(isinstance(x, (int, float)) and math.isfinite(x) for x in row):
-        raise ValueError(f"{name} must hold finite numbers")
-    return [float(x) for x in row]
-
-
-def _not_a_generator(rng: Any) -> TypeError:
-    return TypeError(f"decide() needs a numpy.random.Generator, not {type(rng).__name__}")
-
-
-def from_state(state: Mapping[str, Any] | str) -> Policy:
-    """The policy that `Policy.state()` wrote down, as a dictionary or as JSON text."""
-    if isinstance(state, str):
-        try:
-            state = json.loads(state)
-        except json.JSONDecodeError as error:
-            raise ValueError(f"the state is not JSON: {error}") from None
-    if not isinstance(state, Mapping) or "format" not in state or "policy" not in state:
-        raise ValueError("this is not the state of a policy: it names no format and no policy")
-    if state["format"] != STATE_FORMAT:
-        raise ValueError(
-            f"the state has format {state['format']!r}; this version reads format {STATE_FORMAT}"
-        )
-    from .catalogue import find
-
-    cls = find(state["policy"])
-    try:
-        return cls._from_state(state)
-    except KeyError as error:
-        raise ValueError(f"the state of {cls.slug} is damaged: {error} is missing") from None
-    except (TypeError, ValueError, AttributeError) as error:
-        raise ValueError(f"the state of {cls.slug} is damaged: {error}") from None

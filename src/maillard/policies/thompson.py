@@ -13,11 +13,12 @@ import numpy as np
 from ..compiled import Kernel
 from ..numeric import INFINITY
 from . import rules
+from .checks import whole
 from .decision import Decision, Decisions
 from .empirical import EmpiricalLaws
 from .families import Perturbed
 from .parameters import Parameter, horizon_parameter
-from .policy import ANY_RANGE, Array, InexactProbabilityError, whole
+from .policy import ANY_RANGE, Array, InexactProbabilityError
 from .quadrature import BETA, EXPONENTIAL, GAUSSIAN, GUMBEL, RAYLEIGH
 from .ucb import log_plus
 

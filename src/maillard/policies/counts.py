@@ -1,0 +1,72 @@
+"""Learning from counts instead of single rewards: pulls, sums and sums of squares."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .learning import PULLS, TOTAL
+
+if TYPE_CHECKING:
+    from .policy import Policy
+
+Array = NDArray[np.float64]
+
+
+def possible(policy: "Policy", pulls: Array, totals: Array) -> tuple[Array, Array]:
+    """Scaled totals brought into the range that so many rewards can have, and whether they fit.
+
+    A sum of rewards may leave its range by rounding: as much as that is forgiven.
+    """
+    low, high = ((end - policy._shift) / policy._scale for end in policy.rewards)
+    with np.errstate(invalid="ignore"):  # 0 rewards in an unbounded range: 0·∞
+        lower = np.where(pulls > 0, pulls * low, 0.0)
+        upper = np.where(pulls > 0, pulls * high, 0.0)
+    inside = np.clip(totals, lower, upper)
+    fits = np.isfinite(totals) & (np.abs(totals - inside) <= 1e-9 * np.maximum(pulls, 1.0))
+    return inside, fits
+
+
+def checked(
+    policy: "Policy", pulls: Any, totals: Any, squares: Any
+) -> tuple[Array, Array, Array | None]:
+    """Pulls, scaled totals and scaled sums of squares; a ValueError where they are impossible."""
+    arms = len(policy.arms)
+    n, s = _numbers("pulls", pulls, arms), _numbers("totals", totals, arms)
+    x, fits = possible(policy, n, (s - n * policy._shift) / policy._scale)
+    for i, label in enumerate(policy.arms):
+        if not (n[i] >= 0 and n[i] == np.floor(n[i]) and np.isfinite(n[i])):
+            raise ValueError(f"pulls of arm {label!r} must be a count, not {n[i]:g}")
+        if not fits[i]:
+            raise ValueError(
+                f"total {s[i]:g} of arm {label!r} is impossible for {n[i]:g} rewards "
+                f"{policy._range_text()}"
+            )
+    if "spread" not in policy.rows:
+        return n, x, None
+    if squares is None:
+        raise ValueError(f"{policy.slug} uses the variance: give the squares too")
+    q = _numbers("squares", squares, arms)
+    if not np.all(np.isfinite(q)):
+        raise ValueError("squares must be finite")
+    return n, x, (q - 2 * policy._shift * s + n * policy._shift**2) / policy._scale**2
+
+
+def added_spread(state: Array, n: Array, x: Array, q: Array | None) -> Array:
+    """What new counts add to Σ (r − mean)²: their own, and Chan's term between old and new."""
+    assert q is not None
+    old, total = state[PULLS], state[TOTAL]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        within = np.where(n > 0, np.maximum(q - x * x / n, 0.0), 0.0)
+        gap = np.where((n > 0) & (old > 0), x / n - total / old, 0.0)
+    return np.asarray(within + gap**2 * n * old / np.maximum(n + old, 1.0))
+
+
+def _numbers(name: str, values: Any, arms: int) -> Array:
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be numbers, not {values!r}") from None
+    if array.shape != (arms,):
+        raise ValueError(f"{name} must have one number for each of {arms} arms")
+    return array
