@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 
-def possible(policy: "Policy", pulls: Array, totals: Array) -> tuple[Array, Array]:
+def possible(policy: "Policy", pulls: Array, totals: Array) -> tuple[Array, NDArray[np.bool_]]:
     """Scaled totals brought into the range that so many rewards can have, and whether they fit.
 
     A sum of rewards may leave its range by rounding: as much as that is forgiven.

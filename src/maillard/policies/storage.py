@@ -65,9 +65,8 @@ def restored(cls: type["Policy"], stored: Mapping[str, Any]) -> "Policy":
     pulls = policy._state[0]
     if np.any(pulls < 0) or np.any(pulls != np.floor(pulls)):
         raise ValueError("pulls must be counts")
-    if cls.countable:
-        if not np.all(possible(policy, pulls, policy._state[1])[1]):
-            raise ValueError("a total is impossible for its pulls")
+    if cls.countable and not np.all(possible(policy, pulls, policy._state[1])[1]):
+        raise ValueError("a total is impossible for its pulls")
     policy._retired = {label: dict(kept) for label, kept in stored["retired"]}
     seen = whole("seen", stored["seen"], low=0)
     if seen != int(pulls.sum() + sum(kept["pulls"] for kept in policy._retired.values())):
