@@ -456,4 +456,18 @@ def test_frequencies_of_draws():
 def test_misuse_is_named():
     with pytest.raises(ValueError, match="alpha, beta"):
         probabilities("beta", [[1.0, 2.0]])
-    assert np.isnan(probabilities("beta", [[1.0, np.nan], [1.0, 1.0]])).any()
+
+
+@pytest.mark.parametrize(
+    ("law", "parameters"),
+    [
+        ("beta", [[1.0, np.nan], [1.0, 1.0]]),
+        ("beta", [[1.0, 0.0], [1.0, 0.0]]),
+        ("gaussian", [[0.0, 1.0], [1.0, 0.0], [5.0, 5.0]]),
+        ("gaussian", [[0.0, 1.0], [1.0, 1.0], [5.0, 0.9]]),
+        ("gumbel", [[0.0, np.inf], [1.0, 1.0]]),
+        ("exponential", [[0.5, 0.5], [1.0, np.inf], [1.0, 1.0]]),
+    ],
+)
+def test_parameters_without_a_law_give_no_number(law, parameters):
+    assert np.isnan(probabilities(law, parameters)).all()

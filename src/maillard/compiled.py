@@ -14,6 +14,7 @@ cache entry is a miss, never an error.
 """
 
 import builtins
+import contextlib
 import ctypes
 import functools
 import hashlib
@@ -22,7 +23,7 @@ import os
 import sys
 import time
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
@@ -63,6 +64,15 @@ def kernel(function: F) -> F:
 
     direct.__kernel__ = function  # type: ignore[attr-defined]
     return direct  # type: ignore[return-value]
+
+
+def routine(function: F) -> F:
+    """A kernel that stays a function of its own in compiled code: for long ones, called seldom.
+
+    Inlining those as well triples the time to compile the quadrature and gains nothing.
+    """
+    function.__routine__ = True  # type: ignore[attr-defined]
+    return kernel(function)
 
 
 def source(function: Kernel) -> types.FunctionType:
@@ -261,14 +271,17 @@ def _lowered(value: Any) -> Any:
 
 @functools.cache
 def _inner(function: types.FunctionType, digest: str) -> Any:
-    """A kernel as a function that is inlined into whatever calls it."""
+    """A kernel as a function inlined into whatever calls it; a routine as one that is called."""
     from numba import njit
 
     scope = {name: _lowered(value) for name, value in _reach(function, {}).items()}
     copy = _rebound(function, f"{function.__name__}_{digest}", scope)
-    # forceinline: without it Numba counts array references atomically at each call (twice the
+    # Inlined: otherwise Numba counts array references atomically at each call (twice the
     # time of a KL-MS step), and a call left standing keeps LLVM from vectorising the loop.
-    return njit(error_model="numpy", forceinline=True, no_cfunc_wrapper=True)(copy)
+    # No wrappers: Python never calls it.
+    options = {"no_cfunc_wrapper": True, "no_cpython_wrapper": True}
+    options["forceinline"] = not hasattr(function, "__routine__")
+    return njit(error_model="numpy", **options)(copy)
 
 
 def bind(template: Kernel, **bindings: Any) -> Kernel:
@@ -325,9 +338,28 @@ def _machine_code(
     cache = _disk_cache(copy, digest)
     if cache is not None:
         dispatcher._cache = cache
-    dispatcher.compile(signature)
+    with _quick_optimiser():
+        dispatcher.compile(signature)
     dispatcher.disable_compile()
     return dispatcher  # type: ignore[no-any-return]
+
+
+@contextlib.contextmanager
+def _quick_optimiser() -> Iterator[None]:
+    """LLVM at level 1 (with vectorised loops) in place of Numba's 3.
+
+    A third less time to compile, and the same speed: `benchmarks/online.py` and
+    `benchmarks/thompson.py` differ by less than their noise.
+    """
+    from numba.core import config
+
+    level = config.OPT
+    if "NUMBA_OPT" not in os.environ:
+        config.OPT = type(level)(1)
+    try:
+        yield
+    finally:
+        config.OPT = level
 
 
 def vectorized(function: F) -> F:

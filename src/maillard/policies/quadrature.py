@@ -29,7 +29,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from ..compiled import build, fma, kernel
+from ..compiled import build, fma, kernel, routine
 from ..numeric import NAN, _log1p_rest, exp, expm1, log, log1p, phi
 
 # --------------------------------------------------------------------------------------------------
@@ -234,7 +234,7 @@ def _energy(law, z, state, b):
     return _expm1_rest(-y), -n * expm1(-y), n * n * exp(-y)
 
 
-@kernel
+@routine
 def _measure(law, z, state, arms, row):
     """Energy, slope and curvature of every arm at z, into three rows of the workspace."""
     for b in range(arms):
@@ -244,9 +244,10 @@ def _measure(law, z, state, arms, row):
         state[row + CURVATURE, b] = curvature
 
 
-@kernel
+@routine
 def _prepare(law, parameters, state):
-    """Each arm's law in the workspace's terms."""
+    """Each arm's law in the workspace's terms; returns whether all of it is a number."""
+    sound = True
     for b in range(parameters.shape[1]):
         state[ARM, b] = b
         state[WIN, b] = 0.0
@@ -298,13 +299,16 @@ def _prepare(law, parameters, state):
             state[COUNT, b] = 1.0 / second / second
             state[PEAK, b] = -0.5 * log(2.0 * math.pi) - log(second)
             state[CLIP, b] = parameters[2, b]
+        known = abs(state[MODE, b]) + abs(state[COUNT, b]) + abs(state[PEAK, b]) + state[MIX, b]
+        sound = sound and known < np.inf and state[CLIP, b] >= state[MODE, b]
+    return sound
 
 
 # --------------------------------------------------------------------------------------------------
 # Where the grid begins
 
 
-@kernel
+@routine
 def _survey(law, z, state, arms, focus):
     """G, its slope and curvature for arm `focus` at z; every arm's bound on min G is updated."""
     _measure(law, z, state, arms, NEXT)
@@ -325,7 +329,7 @@ def _survey(law, z, state, arms, focus):
     return height + own, slope, curvature
 
 
-@kernel
+@routine
 def _lowest(law, state, arms, focus, low, high):
     """A point where G of arm `focus` is within ½ of its minimum, by safeguarded Newton steps."""
     z = high
@@ -345,7 +349,7 @@ def _lowest(law, state, arms, focus, low, high):
     return z
 
 
-@kernel
+@routine
 def _descend(law, state, arms, focus, z, edge):
     """A point to the left of z where G has risen enough: longer and longer steps, then halves."""
     _, slope, curvature = _survey(law, z, state, arms, focus)
@@ -366,7 +370,7 @@ def _descend(law, state, arms, focus, z, edge):
     return z
 
 
-@kernel
+@routine
 def _unseen(law, begin, state, arms):
     """The wanted arm whose window is least certain to lie to the right of `begin`, or −1."""
     _survey(law, begin, state, arms, 0)
@@ -390,7 +394,7 @@ def _unseen(law, begin, state, arms):
     return focus
 
 
-@kernel
+@routine
 def _begin(law, state, arms, top, edge, least):
     """The left end L of the grid; arms that cannot win (P < e^−least) stop being wanted."""
     begin = top
@@ -486,7 +490,7 @@ def _cumulate(f, out):
             out[j] = even + odd
 
 
-@kernel
+@routine
 def _tail(law, z, direction, state, b, shared, f):
     """∫_0^∞ f(z ± t)/f(z) dt away from the mode, by panels over which f falls by e^-40 to e^-70.
 
@@ -525,7 +529,7 @@ def _explicit_rate(law, z, state, b):
     return slope * tail / (1.0 - tail)
 
 
-@kernel
+@routine
 def _start(law, z, state, arms, shared, f):
     """λ_b at z for every arm; returns ln Π F_b(z). Expects the energies at z in the rows AT."""
     whole = 0.0
@@ -559,7 +563,7 @@ def _start(law, z, state, arms, shared, f):
 # The sweep
 
 
-@kernel
+@routine
 def _width(law, z, state, arms):
     """A first proposal for the width of the panel that begins at z."""
     width = _reach(law, z)
@@ -581,7 +585,7 @@ def _width(law, z, state, arms):
     return min(width, GROWTH / total)
 
 
-@kernel
+@routine
 def _border(law, z, state, arms):
     """The next point where some F is not smooth: a two-sided law's mode, or a clip."""
     border = np.inf
@@ -593,7 +597,7 @@ def _border(law, z, state, arms):
     return border
 
 
-@kernel
+@routine
 def _too_wide(width, state, arms):
     """Whether slopes at both ends say that a density changes too much within the panel."""
     for b in range(arms):
@@ -604,7 +608,7 @@ def _too_wide(width, state, arms):
     return False
 
 
-@kernel
+@routine
 def _panel_of(law, z, step, state, arms, shared, f, shares, product):
     """One panel: λ_b(z)·f_b/f_b(z)/(F_b/F_b(z))·step per node, and the product of F_b/F_b(z)."""
     for j in range(NODES):
@@ -649,7 +653,7 @@ def _panel_of(law, z, step, state, arms, shared, f, shares, product):
                 ratio[j] = step * (slope + n * shared[1, j]) * tail * f[j] / rest
 
 
-@kernel
+@routine
 def _atoms(state, arms, scale):
     """Atoms at one point, GAIN being their mass over F just before it; scale is Π F there.
 
@@ -674,7 +678,7 @@ def _atoms(state, arms, scale):
         right = left
 
 
-@kernel
+@routine
 def _borders(law, z, state, arms, scale, shared, f):
     """What changes at z for laws with atoms or a kink there; returns the change of ln Π F."""
     mass = 0.0
@@ -704,7 +708,7 @@ def _borders(law, z, state, arms, scale, shared, f):
     return change
 
 
-@kernel
+@routine
 def _retire(state, arms, scale, out):
     """Arms that are wholly to the left of the panel leave the workspace; returns who is left."""
     rates = 0.0
@@ -729,7 +733,7 @@ def _retire(state, arms, scale, out):
     return arms
 
 
-@kernel
+@routine
 def _deterministic(state, arms, out):
     """Take out the arms that are certain to be 0 or 1; none is left where that decides all."""
     ones = 0
@@ -766,7 +770,11 @@ def argmax_probabilities(law, parameters, target, out):
     shares = np.empty((arms, NODES))
     scratch = np.empty((4, NODES))
     shared, f, product = scratch[:2], scratch[2], scratch[3]
-    _prepare(law, parameters, state)
+    sound = _prepare(law, parameters, state)
+    if not sound:
+        for b in range(arms):
+            out[b] = NAN
+        return NAN
     arms = _deterministic(state, arms, out)
     if arms == 0:
         return 1.0 if target < 0 else log(out[target])
@@ -811,8 +819,6 @@ def argmax_probabilities(law, parameters, target, out):
             if not _too_wide(width, state, arms):
                 break
             width *= 0.75
-        if not width > 0.0:  # a parameter that is not a number
-            return NAN
         _panel_of(law, z, width, state, arms, shared, f, shares, product)
         for j in range(NODES):
             product[j] *= scale
