@@ -16,9 +16,9 @@ is shared uniformly. Laws found by quadrature (see `argmax_law`) have a relative
 Which t? With n rewards observed, the next choice is that of round n + 1. Where the source counts
 rounds, as the paper does in its Algorithm 2, t = n + 1; where it counts pulls made, t = n:
 
-    n + 1   kl-ucb, empirical-kl-ucb, kl-ucb-switch (anytime), moss-anytime, ms+, epsilon-greedy
-            (decaying), tsallis-inf, exp3, exp3-ix, exp3++
-    n       ucb1, ucb-v, kl-ucb+; dmed and efficient-ucb-v, whose tests follow the n-th reward
+    n + 1   kl-ucb, kl-ucb+, empirical-kl-ucb, kl-ucb-switch (anytime), ucb-v, moss-anytime, ms+,
+            epsilon-greedy (decaying), tsallis-inf, exp3, exp3-ix, exp3++
+    n       ucb1; dmed and efficient-ucb-v, whose tests follow the n-th reward
     none    all others: no t, or a fixed horizon
 """
 
@@ -34,7 +34,7 @@ DIGITS = 60
 TIE = mpf("1e-30")
 
 #: Policies whose t is the number of pulls made; for all others it is the round to be decided.
-COUNTS_PULLS = {"ucb1", "ucb-v", "kl-ucb+"}
+COUNTS_PULLS = {"ucb1"}
 
 ORACLES = {}
 INDICES = {}

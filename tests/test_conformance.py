@@ -178,7 +178,9 @@ def test_eligible_arms(name: str) -> None:
         assert decision.arm in ("b", "d")
         assert decision.propensity == p["abcd".index(decision.arm)]
     assert policy.decide(rng, eligible=["c"]).propensity == pytest.approx(1.0, abs=1e-12)
-    np.testing.assert_array_equal(policy.probabilities(eligible="abcd"), policy.probabilities())
+    np.testing.assert_array_equal(
+        policy.probabilities(eligible=list("abcd")), policy.probabilities()
+    )
     assert policy.state() == before
 
 
@@ -256,7 +258,13 @@ def test_misuse_leaves_the_state_alone(name: str) -> None:
         ("a", "1", "must be a number"),
         ("a", None, "must be a number"),
         ("a", [1.0, 0.0], "one number"),
-        (["a", "b"], [1.0], "rewards of shape"),
+        ("a", 10**400, "one number"),
+        (["a"], "1", "1 choices but"),
+        (["a", "b"], [1.0, "x"], "of arm 'b'"),
+        (True, 1.0, "unknown arm True"),
+        (1.0, 1.0, "unknown arm 1.0"),
+        ([["a"]], [1.0], "unknown arm"),
+        (["a", "b"], [1.0], "2 choices but 1 rewards"),
         (["a", "b"], [1.0, math.nan], "reward nan of arm 'b'"),
     ]
     if math.isfinite(high):
@@ -268,8 +276,9 @@ def test_misuse_leaves_the_state_alone(name: str) -> None:
         with pytest.raises(ValueError, match=message):
             policy.update(choice, reward, propensity=[p] * count if count else p)
         assert policy.state() == before
-    with pytest.raises(ValueError, match="eligible"):
-        policy.probabilities(eligible=[])
+    for eligible in ([], "ab", 5):
+        with pytest.raises(ValueError, match="eligible must"):
+            policy.probabilities(eligible=eligible)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="unknown arm"):
         policy.probabilities(eligible=["a", "q"])
     with pytest.raises(TypeError, match="Generator"):
@@ -340,6 +349,12 @@ def test_damaged_states_are_refused(name: str) -> None:
         {"seen": "ten"},
         {"arms": ["a", "a", "b"]},
         {"floor": 2.0},
+        {"seen": 10**400},
+        {"arms": 10**30},
+        {"retired": [["x", {"pulls": math.nan, "total": 0.0}]]},
+        {"retired": [[1.5, {"pulls": 0, "total": 0.0}]]},
+        {"statistics": {**statistics, "total": [1e308, 1.0, 1.0]}},
+        {"statistics": {**statistics, "total": [True, 1.0, 1.0]}},
     ):
         with pytest.raises(ValueError, match="damaged"):
             mb.from_state({**state, **change})

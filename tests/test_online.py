@@ -26,6 +26,8 @@ def test_labels() -> None:
         ([1.5, 2], "string or an integer"),
         ([True, 2], "string or an integer"),
         ([None, "a"], "string or an integer"),
+        ({"a", "b"}, "list of labels"),
+        (-1, "not -1"),
     ):
         with pytest.raises(ValueError, match=message):
             mb.policy("uniform", arms)  # type: ignore[arg-type]
@@ -52,6 +54,12 @@ def test_common_options_are_validated() -> None:
         ({"floor": -0.1}, "floor"),
         ({"floor": 1.1}, "floor"),
         ({"floor": math.nan}, "floor"),
+        ({"rewards": (-1e308, 1e308)}, "finite ends"),
+        ({"rewards": (0, 10**400)}, "pair"),
+        ({"binarise": True}, "binarise"),
+        ({"binarise": -1}, "binarise"),
+        ({"binarise": "x"}, "binarise"),
+        ({"reward": (0, 1)}, "did you mean 'rewards'"),
     ):
         with pytest.raises(ValueError, match=message):
             mb.policy("kl-ms", 2, **options)  # type: ignore[arg-type]
@@ -83,6 +91,17 @@ def test_reward_ranges() -> None:
         mb.policy("exp-kl-ms", 2, family="exponential", rewards=(0, 1))
     with pytest.raises(ValueError, match=r"reward 0.0 of arm 1"):
         mb.policy("exp-kl-ms", 2, family="exponential").update(1, 0.0)
+    for top in (-3.1, -1.7, 1e16, 1e100):
+        edge = mb.policy("med", 2, rewards=(-math.inf, top))
+        edge.update([0, 1], [top, top])
+        np.testing.assert_array_equal(edge._state[1], 1.0)
+        edge.update([0], [top - abs(top) * 1e-15 - 1e-9])
+        assert edge._state[1, 0] <= 2.0
+    for name in ("imed", "dmed"):
+        with pytest.raises(ValueError, match="bounded interval"):
+            mb.policy(name, 2, divergence="kl", rewards=(-math.inf, 1.0))
+    with pytest.raises(ValueError, match="reward 1e\\+300"):
+        mb.policy("ms", 2, rewards=(-math.inf, math.inf)).update(0, 1e300)
     whole = mb.policy("kl-ms", 2)
     for reward in (True, 1, np.float32(0.5), np.int8(1), np.array(0.25)):
         whole.update(0, reward)
@@ -116,6 +135,8 @@ def test_impossible_counts() -> None:
         ([1, 2], [0, 3], "total 3 of arm 'b' is impossible"),
         ([1, 0], [0, 1], "total 1 of arm 'b' is impossible"),
         ([1, 2], [0, math.nan], "total nan of arm 'b'"),
+        ([1e300, 2], [0, 1], "pulls of arm 'a' must be a count"),
+        ([10**400, 2], [0, 1], "pulls must be numbers"),
         ([1], [0], "one number for each of 2 arms"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -127,6 +148,11 @@ def test_impossible_counts() -> None:
         mb.policy("kl-ms", 2, binarise=1).update_counts([1, 1], [0, 1])
     with pytest.raises(ValueError, match="squares"):
         mb.policy("ucb-v", 2).update_counts([1, 1], [0, 1])
+    for squares in ([1e9, 1.0], [0.0, -5.0], [0.0, math.nan], [0.0, 0.5]):
+        with pytest.raises(ValueError, match="squares of arm"):
+            mb.policy("ucb-v", 2).update_counts([1, 1], [0, 1], squares)
+    with pytest.raises(ValueError, match="total 0 of arm 0"):
+        mb.policy("exp-kl-ms", 2, family="exponential").update_counts([5, 5], [0, 1])
 
 
 @pytest.mark.parametrize("name", ["exp3", "exp3-ix", "exp3++", "tsallis-inf"])
@@ -134,9 +160,13 @@ def test_propensities_come_back(name: str) -> None:
     policy = mb.policy(name, 2)
     with pytest.raises(ValueError, match="propensity of the time"):
         policy.update(0, 1.0)
-    for propensity in (0.0, -0.1, 1.5, math.nan, "half"):
+    for propensity in (0.0, -0.1, 1.5, math.nan, "half", 5e-324):
         with pytest.raises(ValueError, match="propensity"):
             policy.update(0, 1.0, propensity=propensity)
+    for round in (0, -4, "x", None, 2.0):
+        with pytest.raises(ValueError, match="round of a decision"):
+            policy.update(mb.Decision(0, 0.5, math.log(0.5), round), 1.0)
+    policy.update([], [])
     assert policy.round == 1
     policy.update(0, 1.0, propensity=0.5)
     assert policy.round == 2
@@ -154,6 +184,50 @@ def test_states_of_other_things_are_refused() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             mb.from_state(state)  # type: ignore[arg-type]
+
+
+def test_parameters_are_fixed() -> None:
+    policy = mb.policy("ms", 2)
+    for name, value in (("variance", 3.0), ("floor", 0.5), ("rewards", (0, 2)), ("initial", "x")):
+        with pytest.raises(AttributeError):
+            setattr(policy, name, value)
+
+
+def test_labels_of_numpy_become_plain() -> None:
+    policy = mb.policy("kl-ms", np.array([3, 5]))
+    policy.add_arm(np.int64(7))
+    policy.update(np.int64(7), 1.0)
+    policy.retire_arm(np.int64(5))
+    assert json.loads(json.dumps(policy.state()))["arms"] == [3, 7]
+    for label in (7.0, True, None, ["x"]):
+        with pytest.raises(ValueError, match="arm"):
+            policy.retire_arm(label)
+
+
+def test_a_failed_first_use_is_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interrupt while the formula is compiled must not leave an empty distribution behind."""
+    policy = mb.policy("kl-ms", 2)
+
+    def interrupted(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(policy, "_choose", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            policy.probabilities()
+    np.testing.assert_array_equal(policy.probabilities(), [0.5, 0.5])
+
+
+def test_npts_shares_ties_and_keeps_its_floor() -> None:
+    rng = np.random.default_rng(0)
+    ties = mb.policy("npts", 4)
+    ties.update(0, 0.5)
+    counts = np.bincount(ties.decide(rng, size=3_000).arm, minlength=4)
+    assert counts[0] == 0
+    assert np.all(np.abs(counts[1:] - 1_000) < 6 * math.sqrt(3_000 * 2 / 9))
+    floored = mb.policy("npts", 2, floor=1.0)
+    floored.update([0, 1] * 20, [0.999, 0.001] * 20)
+    assert abs(sum(floored.decide(rng, size=2_000).arm) - 1_000) < 6 * math.sqrt(500)
 
 
 def test_npts_does_not_pretend() -> None:
@@ -189,10 +263,19 @@ def test_tsallis_rv_needs_its_decision() -> None:
     assert abs(policy.probabilities().sum() - 1.0) <= 1e-12
 
 
+def test_fixed_never_has_an_empty_distribution() -> None:
+    policy = mb.policy("fixed", 3, weights=[1, 0, 0])
+    with pytest.raises(ValueError, match="positive weight"):
+        policy.probabilities(eligible=[1, 2])
+    with pytest.raises(ValueError, match="positive weight"):
+        policy.retire_arm(0)
+    np.testing.assert_array_equal(policy.probabilities(), [1, 0, 0])
+
+
 def test_fixed_keeps_its_proportions() -> None:
     policy = mb.policy("fixed", ["a", "b", "c"], weights=[1, 2, 5])
     np.testing.assert_allclose(policy.probabilities(), [1 / 8, 2 / 8, 5 / 8])
-    np.testing.assert_allclose(policy.probabilities(eligible="ab"), [1 / 3, 2 / 3, 0])
+    np.testing.assert_allclose(policy.probabilities(eligible=["a", "b"]), [1 / 3, 2 / 3, 0])
     policy.retire_arm("b")
     np.testing.assert_allclose(policy.probabilities(), [1 / 6, 5 / 6])
     np.testing.assert_allclose(mb.from_state(policy.state()).probabilities(), [1 / 6, 5 / 6])

@@ -1,31 +1,50 @@
-"""The command line: `maillard policies`, with more commands to come beside it.
+"""The command line. Each command is a file in `commands`, imported when it is called.
 
 Imports of anything heavy stand inside the commands, so that `maillard --help` answers at once.
 """
 
-import json
-import sys
-from typing import Any
+import importlib
+from typing import Any, Final
 
 import click
 
 from . import __version__
+from .commands.common import HELP
 
-_HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+#: Command → what `maillard --help` says of it.
+COMMANDS: Final = {
+    "policies": "Show the catalogue of policies, or one of them.",
+}
 
 
-class _OneLineErrors(click.Group):
-    """Misuse prints one line and exits with 2; never a traceback."""
+class _Commands(click.Group):
+    """Finds commands by their files. Misuse prints one line and exits with 2; never a traceback."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        found = importlib.import_module(f"{__package__}.commands.{name}").command
+        assert isinstance(found, click.Command)
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except ValueError as error:
+        except BrokenPipeError:
+            raise  # the reader has gone; click ends quietly
+        except (ValueError, OSError) as error:
             click.echo(f"maillard: {error}", err=True)
-            ctx.exit(2)
+            ctx.exit(2 if isinstance(error, ValueError) else 1)
 
 
-@click.group(cls=_OneLineErrors, context_settings=_HELP)
+@click.group(cls=_Commands, context_settings=HELP)
 @click.version_option(__version__, prog_name="maillard")
 def main() -> None:
     """Multi-armed bandits whose every choice carries its exact probability.
@@ -36,89 +55,6 @@ def main() -> None:
       maillard policies kl-ms           one policy: formula, parameters, reference
       maillard policies --json          the same for programs
     """
-
-
-@main.command(context_settings=_HELP)
-@click.argument("name", required=False)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-def policies(name: str | None, as_json: bool) -> None:
-    """Show the catalogue of policies, or one of them.
-
-    \b
-    Examples:
-      maillard policies
-      maillard policies kl-ms
-      maillard policies thompson --json
-    """
-    from .policies import catalogue
-
-    if name is None:
-        entries = [catalogue.describe(cls) for cls in catalogue.catalogue().values()]
-        _print_json(entries) if as_json else _print_table(entries)
-    else:
-        entry = catalogue.describe(catalogue.find(name))
-        _print_json(entry) if as_json else _print_policy(entry)
-
-
-def _print_json(value: Any) -> None:
-    click.echo(json.dumps(value, ensure_ascii=False, indent=2))
-
-
-def _console() -> Any:
-    from rich.console import Console
-
-    # Piped output is not a terminal's: no colours, and wide enough that no formula is cut.
-    return Console() if sys.stdout.isatty() else Console(width=160, no_color=True)
-
-
-def _print_table(entries: list[dict[str, Any]]) -> None:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, title=f"{len(entries)} policies", title_justify="left")
-    for column in ("name", "formula", "probabilities", "horizon", "reference"):
-        table.add_column(column, overflow="fold", no_wrap=column == "name")
-    for entry in entries:
-        star = " *" if entry["experimental"] else ""
-        table.add_row(
-            entry["name"] + star,
-            entry["formula"],
-            entry["probabilities"],
-            entry["horizon"],
-            entry["reference"],
-        )
-    console = _console()
-    console.print(table)
-    console.print("* experimental. `maillard policies NAME` shows one in full.", highlight=False)
-
-
-def _print_policy(entry: dict[str, Any]) -> None:
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    console = _console()
-    console.print(Text(f"{entry['name']} · {entry['title']}", style="bold"))
-    console.print()
-    console.print(Text(entry["description"]))
-    console.print()
-    facts = Table(box=None, show_header=False, pad_edge=False)
-    facts.add_column(style="dim")
-    facts.add_column(overflow="fold")
-    for key in ("formula", "setting", "probabilities", "horizon", "reference", "class"):
-        facts.add_row(key, Text(entry[key]))
-    console.print(facts)
-    if entry["parameters"]:
-        console.print()
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        for column in ("parameter", "default", "allowed", "meaning"):
-            table.add_column(column, overflow="fold")
-        for spec in entry["parameters"]:
-            default = "required" if spec["required"] else str(spec["default"])
-            table.add_row(spec["name"], default, Text(spec["range"]), Text(spec["help"]))
-        console.print(table)
-    console.print()
-    console.print(Text(f">>> import maillard as mb\n>>> {entry['example']}"))
 
 
 if __name__ == "__main__":

@@ -74,7 +74,7 @@ class EXP3(LossWeighted):
 
     form = Parameter("losses", "the form of the algorithm", choices=("losses", "rewards"))
     horizon = horizon_parameter(optional=True)
-    gamma = Parameter(None, "γ of the form in rewards", low=0.0, high=1.0, optional=True)
+    gamma = Parameter(None, "γ of the form in rewards", low=1e-12, high=1.0, optional=True)
 
     estimate = staticmethod(_minus_loss)
 
@@ -83,8 +83,8 @@ class EXP3(LossWeighted):
             if self.gamma is not None:
                 raise ValueError("exp3: gamma belongs to form='rewards'")
             return
-        if self.gamma is None and self.horizon is None:
-            raise ValueError("exp3: form='rewards' needs gamma= or horizon=")
+        if (self.gamma is None) == (self.horizon is None):
+            raise ValueError("exp3: form='rewards' needs gamma= or horizon=, one of them")
 
     def _log_weight(self) -> Kernel:
         if self.form == "losses":
@@ -219,8 +219,10 @@ class EXP3PlusPlus(LossWeighted):
 
     loss_estimate = staticmethod(_importance_weighted)
 
-    def _check(self) -> None:
-        self.forced = self.version == "2017"  # type: ignore[misc]
+    @property
+    def forced(self) -> bool:  # type: ignore[override]
+        """2017 pulls each arm once first, 2014 does not."""
+        return self.version == "2017"  # type: ignore[no-any-return]
 
     def _rule(self) -> Kernel:
         earned = _squared_log if self.version == "2014" else _confidence_gap
@@ -266,7 +268,8 @@ class TsallisINF(LossWeighted):
     """Mirror descent with Tsallis entropy, α = 1/2: best of both worlds without knowing which.
 
     `estimator="rv"` learns from losses whose variance is reduced by a baseline of 1/2; its updates
-    need the Decision itself, because they concern every arm.
+    need the Decision itself, because they concern every arm. With a `floor` the baseline goes by
+    the probabilities that were drawn from; the losses stay unbiased.
     """
 
     slug = "tsallis-inf"
@@ -289,6 +292,16 @@ class TsallisINF(LossWeighted):
             return ()
         bar = 16.0 / self.round
         return tuple(x for x, w in zip(labels, p, strict=True) if w >= bar)
+
+    def _checked_note(self, note: Any) -> tuple[Any, ...]:
+        if self.estimator == "iw":
+            return ()
+        if note is None:
+            raise ValueError("tsallis-inf with estimator='rv' learns from the Decision itself")
+        labels = isinstance(note, (tuple, list)) and all(isinstance(x, (str, int)) for x in note)
+        if not labels:
+            raise ValueError(f"the note of a decision must be a list of labels, not {note!r}")
+        return tuple(note)
 
     def _absorb(
         self, position: int, x: float, propensity: float, round: int, note: tuple[Any, ...]

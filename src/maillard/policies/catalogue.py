@@ -10,16 +10,18 @@ from .policy import REGISTRY, Policy
 
 #: The modules that hold the policies, in the order in which the catalogue shows them. A class is
 #: registered where it is defined: nothing else has to be edited for a new one.
-FAMILIES = ("maillard", "med", "ucb", "thompson", "adversarial", "simple")
-for family in FAMILIES:
-    importlib.import_module(f".{family}", __package__)
+MODULES = ("maillard", "med", "ucb", "thompson", "adversarial", "simple")
+for module in MODULES:
+    importlib.import_module(f".{module}", __package__)
 
 
 def find(name: str) -> type[Policy]:
     """The class of a policy by its name in the catalogue."""
+    if not isinstance(name, str):
+        raise ValueError(f"a policy is named by a string, not {name!r}")
     if name in REGISTRY:
         return REGISTRY[name]
-    near = difflib.get_close_matches(str(name), REGISTRY, n=3, cutoff=0.5)
+    near = difflib.get_close_matches(name.lower(), REGISTRY, n=3, cutoff=0.5)
     hint = f"did you mean {', '.join(near)}?" if near else "see `maillard policies`"
     raise ValueError(f"unknown policy {name!r}: {hint}")
 
@@ -34,8 +36,9 @@ def catalogue() -> dict[str, type[Policy]]:
     return dict(REGISTRY)
 
 
-def describe(cls: type[Policy]) -> dict[str, Any]:
-    """What the catalogue says of a policy, as plain data."""
+def describe(which: str | type[Policy]) -> dict[str, Any]:
+    """What the catalogue says of a policy, given by name or class, as plain data."""
+    cls = find(which) if isinstance(which, str) else which
     return {
         "name": cls.slug,
         "title": cls.title,

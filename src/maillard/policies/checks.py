@@ -6,54 +6,78 @@ from typing import Any
 
 import numpy as np
 
+#: The largest number that a reward, or one over a propensity, may be: squares stay finite.
+LARGEST = 1e100
+
 
 def labels_of(arms: Any) -> tuple[Any, ...]:
+    """The labels that `arms`, a number or a list, stands for."""
     if isinstance(arms, (int, np.integer)) and not isinstance(arms, bool):
-        labels: tuple[Any, ...] = tuple(range(arms))
-    elif isinstance(arms, (str, bytes)) or not isinstance(arms, Iterable):
+        if arms < 2:
+            raise ValueError(f"a bandit needs at least 2 arms, not {arms}")
+        return tuple(range(arms))
+    # A set has no order of its own: another run would number the arms differently.
+    if isinstance(arms, (str, bytes, set, frozenset)) or not isinstance(arms, Iterable):
         raise ValueError(f"arms must be a number or a list of labels, not {arms!r}")
-    else:
-        labels = tuple(a.item() if isinstance(a, np.generic) else a for a in arms)
+    labels = tuple(checked_label(label) for label in arms)
     if len(labels) < 2:
         raise ValueError(f"a bandit needs at least 2 arms, not {len(labels)}")
     seen: set[Any] = set()
     for label in labels:
-        check_label(label)
         if label in seen:
             raise ValueError(f"arm {label!r} is named twice")
         seen.add(label)
     return labels
 
 
-def check_label(label: Any) -> None:
-    if not isinstance(label, (str, int, np.integer)) or isinstance(label, bool):
+def checked_label(label: Any) -> Any:
+    """The label as a plain string or integer."""
+    plain = label.item() if isinstance(label, np.generic) else label
+    if not isinstance(plain, (str, int)) or isinstance(plain, bool):
         raise ValueError(f"an arm's label must be a string or an integer, not {label!r}")
+    return plain
+
+
+def as_many(name: str, values: Any, count: int) -> list[Any]:
+    """A list with one value for each choice."""
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise ValueError(f"{count} choices but {name} is {values!r}")
+    found = list(values)
+    if len(found) != count:
+        raise ValueError(f"{count} choices but {len(found)} {name}")
+    return [value.item() if isinstance(value, np.generic) else value for value in found]
 
 
 def is_batch(choice: Any) -> bool:
+    """Whether a choice is many choices."""
     return isinstance(choice, (list, tuple)) or (isinstance(choice, np.ndarray) and choice.ndim > 0)
 
 
 def whole(name: str, value: Any, low: int = 1) -> int:
+    """A whole number of at least `low`."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < low:
         raise ValueError(f"{name} must be a whole number of at least {low}, not {value!r}")
     return int(value)
 
 
 def share(name: str, value: Any) -> float:
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0.0 <= value <= 1.0:
+    """A number in [0, 1]."""
+    number = isinstance(value, (int, float, np.floating)) and not isinstance(value, bool)
+    if not number or not 0.0 <= value <= 1.0:
         raise ValueError(f"{name} must be a number in [0, 1], not {value!r}")
     return float(value)
 
 
 def finite_row(stored: Mapping[str, Any], name: str, size: int) -> list[float]:
+    """A stored list of so many finite numbers."""
     row = stored[name]
     if not isinstance(row, list) or len(row) != size:
         raise ValueError(f"{name} must hold {size} numbers")
-    if not all(isinstance(x, (int, float)) and math.isfinite(x) for x in row):
+    if not all(type(x) in (int, float) and math.isfinite(x) for x in row):
         raise ValueError(f"{name} must hold finite numbers")
     return [float(x) for x in row]
 
 
 def not_a_generator(rng: Any) -> TypeError:
+    """What `decide` raises for any other source of randomness."""
     return TypeError(f"decide() needs a numpy.random.Generator, not {type(rng).__name__}")

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .checks import LARGEST
 from .learning import PULLS, TOTAL
 
 if TYPE_CHECKING:
@@ -18,12 +19,13 @@ def possible(policy: "Policy", pulls: Array, totals: Array) -> tuple[Array, NDAr
 
     A sum of rewards may leave its range by rounding: as much as that is forgiven.
     """
-    low, high = ((end - policy._shift) / policy._scale for end in policy.rewards)
+    low, high = (policy._scaled(end) for end in policy.rewards)
     with np.errstate(invalid="ignore"):  # 0 rewards in an unbounded range: 0·∞
         lower = np.where(pulls > 0, pulls * low, 0.0)
         upper = np.where(pulls > 0, pulls * high, 0.0)
     inside = np.clip(totals, lower, upper)
-    fits = np.isfinite(totals) & (np.abs(totals - inside) <= 1e-9 * np.maximum(pulls, 1.0))
+    some = np.maximum(pulls, 1.0)
+    fits = (np.abs(totals) / some <= LARGEST) & (np.abs(totals - inside) <= 1e-9 * some)
     return inside, fits
 
 
@@ -33,11 +35,12 @@ def checked(
     """Pulls, scaled totals and scaled sums of squares; a ValueError where they are impossible."""
     arms = len(policy.arms)
     n, s = _numbers("pulls", pulls, arms), _numbers("totals", totals, arms)
-    x, fits = possible(policy, n, (s - n * policy._shift) / policy._scale)
+    x = (s - n * policy._shift) / policy._scale
+    x, fits = possible(policy, n, x)
     for i, label in enumerate(policy.arms):
-        if not (n[i] >= 0 and n[i] == np.floor(n[i]) and np.isfinite(n[i])):
+        if not (0 <= n[i] <= 2**53 and n[i] == np.floor(n[i])):
             raise ValueError(f"pulls of arm {label!r} must be a count, not {n[i]:g}")
-        if not fits[i]:
+        if not fits[i] or (n[i] > 0 and not policy._accepts(s[i] / n[i])):
             raise ValueError(
                 f"total {s[i]:g} of arm {label!r} is impossible for {n[i]:g} rewards "
                 f"{policy._range_text()}"
@@ -47,9 +50,15 @@ def checked(
     if squares is None:
         raise ValueError(f"{policy.slug} uses the variance: give the squares too")
     q = _numbers("squares", squares, arms)
-    if not np.all(np.isfinite(q)):
-        raise ValueError("squares must be finite")
-    return n, x, (q - 2 * policy._shift * s + n * policy._shift**2) / policy._scale**2
+    q = (q - 2 * policy._shift * s + n * policy._shift**2) / policy._scale**2
+    # Σ r ≥ Σ r² ≥ (Σ r)²/n for rewards in [0, 1].
+    slack = 1e-9 * np.maximum(n, 1.0)
+    least = x * x / np.maximum(n, 1.0)
+    wrong = np.flatnonzero(~((least - slack <= q) & (q <= x + slack)))
+    if wrong.size:
+        label = policy.arms[int(wrong[0])]
+        raise ValueError(f"the squares of arm {label!r} are impossible for its total")
+    return n, x, q
 
 
 def added_spread(state: Array, n: Array, x: Array, q: Array | None) -> Array:
@@ -65,7 +74,7 @@ def added_spread(state: Array, n: Array, x: Array, q: Array | None) -> Array:
 def _numbers(name: str, values: Any, arms: int) -> Array:
     try:
         array = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name} must be numbers, not {values!r}") from None
     if array.shape != (arms,):
         raise ValueError(f"{name} must have one number for each of {arms} arms")

@@ -28,7 +28,10 @@ class Decision(NamedTuple):
     @classmethod
     def from_dict(cls, stored: dict[str, Any]) -> "Decision":
         """The decision that `to_dict` wrote."""
-        return cls(**{**stored, "note": tuple(stored.get("note", ()))})
+        try:
+            return cls(**{**stored, "note": tuple(stored.get("note", ()))})
+        except TypeError as error:
+            raise ValueError(f"this is no decision: {error}") from None
 
 
 class Decisions(Sequence[Decision]):

@@ -1,5 +1,6 @@
 """Whole empirical laws: for the policies that look at more than the mean of an arm's rewards."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -7,6 +8,7 @@ import numpy as np
 
 from ..compiled import Kernel, bind, kernel
 from ..divergence import k_inf, k_inf_upper
+from .checks import whole
 from .formula import adapt
 from .learning import PULLS, TOTAL
 from .policy import Array, Policy
@@ -85,6 +87,7 @@ class EmpiricalLaws(Policy):
         return None
 
     def _bound_kernel(self) -> Kernel:
+        assert sum(len(spec.parts) for spec in self._declared.values()) <= 4
         return bind(bound_at, level=adapt(self._level(), self._words()))
 
     def _added(self, position: int) -> None:
@@ -98,9 +101,16 @@ class EmpiricalLaws(Policy):
         return {"laws": [[list(pair) for pair in sorted(law.items())] for law in self._laws]}
 
     def _restore_extra(self, stored: Mapping[str, Any]) -> None:
-        self._laws = [{float(x): int(n) for x, n in law} for law in stored["laws"]]
+        self._laws = [
+            {float(x): whole("the count of a value", n) for x, n in law} for law in stored["laws"]
+        ]
         if len(self._laws) != len(self.arms):
             raise ValueError("there must be one law for each arm")
-        for law, n in zip(self._laws, self._state[PULLS], strict=True):
-            if sum(law.values()) != n or any(count < 1 for count in law.values()):
+        low = 0.0 if math.isfinite(self.rewards[0]) else -math.inf
+        for law, n, total in zip(self._laws, *self._state[:2], strict=True):
+            if sum(law.values()) != n:
                 raise ValueError("the counts of a law must add up to its pulls")
+            if not all(low <= x <= 1.0 and math.isfinite(x) for x in law):
+                raise ValueError("a law holds a value outside the range of rewards")
+            if abs(sum(x * n for x, n in law.items()) - total) > 1e-9 * max(n, abs(total)):
+                raise ValueError("a law does not belong to its total")

@@ -13,7 +13,7 @@ from ..divergence import (
 )
 from ..numeric import log, log1p
 from .families import Weighted
-from .parameters import Parameter
+from .parameters import SCALE, Parameter
 from .policy import ANY_RANGE
 
 
@@ -21,8 +21,7 @@ def _booster() -> Parameter:
     return Parameter(
         1.0,
         "B, the weight of the empirically best arm: above 1 exploits more, below 1 explores more",
-        low=0.0,
-        open=True,
+        **SCALE,
     )
 
 
@@ -30,8 +29,7 @@ def _variance() -> Parameter:
     return Parameter(
         0.25,
         "the sub-Gaussian variance σ² of a reward (on the scaled rewards; 1/4 holds on [0, 1])",
-        low=0.0,
-        open=True,
+        **SCALE,
     )
 
 
@@ -68,9 +66,7 @@ class KLMSKT(Weighted):
     formula = "p_a ∝ exp(−N_a kl(μ̃_a, μ̃_max)), μ̃_a = (S_a + α)/(N_a + α + β)"
     reference = "after the authors' code of Qin, Jun, Zhang (2023)"
 
-    prior = Parameter(
-        (0.5, 0.5), "Beta pseudo-counts (α, β)", low=0.0, open=True, parts=("alpha", "beta")
-    )
+    prior = Parameter((0.5, 0.5), "Beta pseudo-counts (α, β)", parts=("alpha", "beta"), **SCALE)
 
     @staticmethod
     def estimate(pulls, total, alpha, beta):
@@ -119,9 +115,9 @@ class MSPlus(Weighted):
     ranges = MS.ranges
     experimental = True
 
-    B = Parameter(1.0, "the weight of the empirically best arm", low=0.0, open=True)
-    C = Parameter(0.0, "how the best arm's weight grows while it has few pulls", low=0.0)
-    D = Parameter(0.0, "how much the other arms' weights are inflated", low=0.0)
+    B = Parameter(1.0, "the weight of the empirically best arm", **SCALE)
+    C = Parameter(0.0, "how the best arm's weight grows at few pulls", low=0.0, high=1e12)
+    D = Parameter(0.0, "how much the others' weights are inflated", low=0.0, high=1e12)
     n_inside = Parameter(True, "whether N_a stands inside the inflation")
     variance = _variance()
 
@@ -189,7 +185,7 @@ class ExpKLMS(Weighted):
         "the family of the rewards",
         choices=tuple(FAMILIES),
     )
-    variance = Parameter(1.0, "the known variance (Gaussian only)", low=0.0, open=True)
+    variance = Parameter(1.0, "the known variance (Gaussian only)", **SCALE)
     offset = Parameter(1.0, "L(N) = N − offset", low=0.0, high=1.0)
 
     def _log_weight(self) -> Kernel:

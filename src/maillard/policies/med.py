@@ -1,5 +1,6 @@
 """Minimum empirical divergence: MED, DMED and IMED."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,11 @@ def _divergence() -> Parameter:
         "between laws (k-inf, for all bounded rewards) or between means (kl, for Bernoulli ones)",
         choices=("k-inf", "kl"),
     )
+
+
+def _check_divergence(slug: str, divergence: str, rewards: tuple[float, float]) -> None:
+    if divergence == "kl" and rewards[0] == -math.inf:
+        raise ValueError(f"{slug}: divergence='kl' needs rewards in a bounded interval")
 
 
 class MED(EmpiricalLaws, Weighted):
@@ -65,6 +71,9 @@ class IMED(EmpiricalLaws, Indexed):
     derived = ("divergence",)
 
     divergence = _divergence()
+
+    def _check(self) -> None:
+        _check_divergence(self.slug, self.divergence, self.rewards)
 
     def _index(self) -> Kernel:
         return _by_laws if self.divergence == "k-inf" else _by_means
@@ -140,6 +149,9 @@ class DMED(EmpiricalLaws):
 
     divergence = _divergence()
     genuine = Parameter(True, "whether the threshold is ln t − ln N_a, not ln t")
+
+    def _check(self) -> None:
+        _check_divergence(self.slug, self.divergence, self.rewards)
 
     def _start(self) -> None:
         super()._start()

@@ -7,6 +7,10 @@ from typing import Any, Final
 import numpy as np
 
 REQUIRED: Final = object()
+#: No parameter may be larger: products of two stay finite.
+LARGEST: Final = 1e100
+#: A scale of rewards or noise: wide enough for every unit, and formulas stay far from overflow.
+SCALE: Final[dict[str, Any]] = {"low": 1e-12, "high": 1e12}
 
 
 class Parameter:
@@ -41,6 +45,9 @@ class Parameter:
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        raise AttributeError(f"{self.name} is fixed once the policy is made: make another policy")
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else instance.parameters[self.name]
@@ -86,24 +93,33 @@ class Parameter:
         return self._number(where, value)
 
     def _number(self, where: str, value: Any) -> Any:
+        if isinstance(value, np.generic):
+            value = value.item()
         if isinstance(self.default, bool):
             if not isinstance(value, bool):
                 raise ValueError(f"{where} must be True or False, not {value!r}")
             return value
-        if isinstance(value, np.number):
-            value = value.item()
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise ValueError(f"{where} must be a number, not {value!r}")
-        if math.isfinite(value) and self.integer and float(value) != math.floor(value):
-            raise ValueError(f"{where} must be a whole number, not {value!r}")
         inside = self.low < value < self.high if self.open else self.low <= value <= self.high
-        if not inside or not math.isfinite(value):
-            raise ValueError(f"{where} must be {self.range}, not {value!r}")
+        if not inside or not abs(value) <= LARGEST:
+            raise ValueError(f"{where} must be {self._number_range}, not {value!r}")
+        if self.integer and value != math.floor(value):
+            raise ValueError(f"{where} must be a whole number, not {value!r}")
         return int(value) if self.integer else float(value)
 
     @property
     def range(self) -> str:
         """The allowed values in words."""
+        if self.vector:
+            return f"one number for each arm, each {self._number_range.removeprefix('a number ')}"
+        if self._parts:
+            each = self._number_range.removeprefix("a number ")
+            return f"{len(self._parts)} numbers, each {each}"
+        return self._number_range + (", or left out" if self.optional else "")
+
+    @property
+    def _number_range(self) -> str:
         if self.choices:
             return "one of " + ", ".join(self.choices)
         if isinstance(self.default, bool):

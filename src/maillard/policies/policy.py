@@ -18,7 +18,16 @@ from numpy.typing import NDArray
 
 from ..compiled import Kernel, bind, build
 from . import counts, learning, rules, storage
-from .checks import check_label, is_batch, labels_of, not_a_generator, share, whole
+from .checks import (
+    LARGEST,
+    as_many,
+    checked_label,
+    is_batch,
+    labels_of,
+    not_a_generator,
+    share,
+    whole,
+)
 from .decision import Decision, Decisions
 from .formula import MAX_PARAMETERS, MAX_ROWS, adapt, vocabulary
 from .parameters import Parameter
@@ -113,18 +122,19 @@ class Policy:
     ) -> None:
         self._labels = labels_of(arms)
         self.parameters = self._validated(parameters)
-        self.rewards = self._range(rewards)
+        self._rewards = self._range(rewards)
         if initial not in ("shuffled", "in-order"):
             raise ValueError(f"initial must be 'shuffled' or 'in-order', not {initial!r}")
-        self.initial = initial
-        self.floor = share("floor", floor)
+        self._initial = initial
+        self._floor = share("floor", floor)
         low, high = self.rewards
         bounded = math.isfinite(low) and math.isfinite(high)
         self._shift = low if bounded else (high - 1.0 if math.isfinite(high) else 0.0)
         self._scale = high - low if bounded else 1.0
         if binarise is not None and not bounded:
             raise ValueError("binarise needs rewards in a bounded interval [L, U]")
-        self._coin = None if binarise is None else np.random.default_rng(binarise)
+        seed = None if binarise is None else whole("binarise", binarise, low=0)
+        self._coin = None if seed is None else np.random.default_rng(seed)
         self._retired: dict[Hashable, dict[str, float]] = {}
         self._seen = 0
         self._state = np.zeros((2 + len(self.rows), len(self._labels)))
@@ -167,6 +177,9 @@ class Policy:
 
     def _check_addable(self) -> None:
         """Raise where no arm can be added."""
+
+    def _check_retirable(self, position: int) -> None:
+        """Raise where this arm cannot be retired."""
 
     def _added(self, position: int) -> None:
         """An arm was added: set its statistics where they are not zeros."""
@@ -260,9 +273,17 @@ class Policy:
         """Bring the distribution up to date and choose from it: position, p, log p."""
         if self._prepares:
             self._prepare(self._state, range(len(self._labels)))
+        chosen = self._choose(
+            self._state, self._memory, self._seen + 1.0, self._numbers, self._work, self._floor, u
+        )
+        if chosen[0] < 0:
+            raise self._no_distribution()
         self._fresh = True
-        return self._choose(  # type: ignore[no-any-return]
-            self._state, self._memory, self._seen + 1.0, self._numbers, self._work, self.floor, u
+        return chosen  # type: ignore[no-any-return]
+
+    def _no_distribution(self) -> ArithmeticError:
+        return ArithmeticError(
+            f"{self.slug} has no distribution over these arms: its formula gave no finite weight"
         )
 
     def _restricted(self, eligible: Iterable[Hashable]) -> tuple[list[int], Array, Array]:
@@ -275,10 +296,14 @@ class Policy:
         state = np.ascontiguousarray(self._state[:, positions])
         self._prepare(state, positions)
         work = np.zeros((4, len(positions)))
-        self._choose(state, self._memory, self._seen + 1.0, self._numbers, work, self.floor, 0.0)
+        t = self._seen + 1.0
+        if self._choose(state, self._memory, t, self._numbers, work, self._floor, 0.0)[0] < 0:
+            raise self._no_distribution()
         return positions, work[rules.P], work[rules.LOG_P]
 
     def _positions(self, eligible: Iterable[Hashable]) -> list[int]:
+        if isinstance(eligible, (str, bytes)) or not isinstance(eligible, Iterable):
+            raise ValueError(f"eligible must be a list of labels, not {eligible!r}")
         positions = sorted({self._at(label) for label in eligible})
         if not positions:
             raise ValueError("eligible must name at least one arm")
@@ -312,18 +337,15 @@ class Policy:
         With `eligible` the choice is among those arms only: the policy as if there were no others
         (but for the round t, which counts all rewards). Deciding changes nothing in the policy.
         """
+        if not isinstance(rng, np.random.Generator):
+            raise not_a_generator(rng)
         if eligible is None and size is None:
-            try:
-                u = rng.random()
-            except (AttributeError, TypeError):
-                raise not_a_generator(rng) from None
+            u = rng.random()
             chosen, p, log_p = (
                 _pick()(self._p, self._log_p, u) if self._fresh else self._choose_now(u)
             )
             note = self._note(self._labels, self._p) if self._notes else ()
             return _new_decision((self._labels[chosen], p, log_p, self._seen + 1, note))
-        if not isinstance(rng, np.random.Generator):
-            raise not_a_generator(rng)
         positions, p, log_p = self._restricted(self._labels if eligible is None else eligible)
         labels = [self._labels[i] for i in positions]
         count = 1 if size is None else whole("size", size)
@@ -344,21 +366,19 @@ class Policy:
         it.
         """
         if type(choice) is Decision:
-            position = self._position.get(choice.arm)
-            if position is None:
-                position = self._at(choice.arm)
+            position = self._at(choice.arm)
             given = choice.propensity if propensity is None else propensity
             self._update_one(position, reward, given, choice.round, choice.note)
         elif isinstance(choice, Decisions) or is_batch(choice):
             self._update_many(choice, reward, propensity)
         else:
-            self._update_one(self._at(choice), reward, propensity, self._seen + 1, ())
+            self._update_one(self._at(choice), reward, propensity, self._seen + 1, None)
 
     def _update_one(
-        self, position: int, reward: Any, propensity: Any, round: int, note: tuple[Any, ...]
+        self, position: int, reward: Any, propensity: Any, round: Any, note: Any
     ) -> None:
         value = self._checked_reward(position, reward)
-        p = self._checked_propensity(propensity) if self.needs_propensity else 1.0
+        p, round, note = self._checked_past(propensity, round, note)
         self._absorb(position, self._learnable(position, value), p, round, note)
         self._seen += 1
         self._fresh = False
@@ -373,15 +393,14 @@ class Policy:
 
     def _update_many(self, choices: Any, rewards: Any, propensity: Any) -> None:
         choices = list(choices)
-        values = np.asarray(rewards)
-        if values.shape != (len(choices),):
-            raise ValueError(f"{len(choices)} choices but rewards of shape {values.shape}")
-        given = [None] * len(choices) if propensity is None else list(propensity)
-        if len(given) != len(choices):
-            raise ValueError(f"{len(choices)} choices but {len(given)} propensities")
+        values = as_many("rewards", rewards, len(choices))
+        if propensity is None or isinstance(propensity, (int, float)):
+            given = [propensity] * len(choices)
+        else:
+            given = as_many("propensities", propensity, len(choices))
         # All is checked before anything is learnt: an error leaves the policy as it was.
         rows = []
-        for choice, value, p in zip(choices, values.tolist(), given, strict=True):
+        for choice, value, p in zip(choices, values, given, strict=True):
             decided = choice if isinstance(choice, Decision) else None
             position = self._at(decided.arm if decided else choice)
             if decided and p is None:
@@ -389,11 +408,13 @@ class Policy:
             rows.append((
                 position,
                 self._checked_reward(position, value),
-                self._checked_propensity(p) if self.needs_propensity else 1.0,
-                decided.round if decided else self._seen + 1,
-                decided.note if decided else (),
+                self._checked_past(
+                    p,
+                    decided.round if decided else self._seen + 1,
+                    decided.note if decided else None,
+                ),
             ))  # fmt: skip
-        for position, value, p, round, note in rows:
+        for position, value, (p, round, note) in rows:
             self._absorb(position, self._learnable(position, value), p, round, note)
             self._seen += 1
         self._fresh = False
@@ -406,13 +427,13 @@ class Policy:
                 )
             try:
                 reward = float(reward)
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, OverflowError):
                 raise ValueError(
                     f"the reward of arm {self._labels[position]!r} must be one number, "
                     f"not {reward!r}"
                 ) from None
         low, high = self.rewards
-        if not (low <= reward <= high and -math.inf < reward < math.inf and self._accepts(reward)):
+        if not (low <= reward <= high and -LARGEST <= reward <= LARGEST and self._accepts(reward)):
             raise ValueError(
                 f"reward {reward!r} of arm {self._labels[position]!r} is not {self._range_text()}"
             )
@@ -428,23 +449,45 @@ class Policy:
         right = ")" if math.isinf(high) else "]"
         return f"in {left}{low:g}, {high:g}{right}"
 
+    def _checked_past(
+        self, propensity: Any, round: Any, note: Any
+    ) -> tuple[float, int, tuple[Any, ...]]:
+        """What a reward's decision remembers, as far as this policy learns from it."""
+        if not self.needs_propensity:
+            return 1.0, 1, ()
+        if type(round) is not int or not 1 <= round <= 2**53:
+            raise ValueError(f"the round of a decision must be a whole number, not {round!r}")
+        return self._checked_propensity(propensity), round, self._checked_note(note)
+
+    def _checked_note(self, note: Any) -> tuple[Any, ...]:
+        """The note of a decision; None where a bare label was given."""
+        return ()
+
     def _checked_propensity(self, propensity: Any) -> float:
         if propensity is None:
             raise ValueError(
                 f"{self.slug} learns from the propensity of the time: update with the Decision, "
                 "or give propensity="
             )
-        if not isinstance(propensity, (float, int, np.floating)) or not 0.0 < propensity <= 1.0:
+        number = isinstance(propensity, (float, int, np.floating)) and 0.0 < propensity <= 1.0
+        if not number or 1.0 / propensity > LARGEST:
             raise ValueError(f"a propensity must be in (0, 1], not {propensity!r}")
         return float(propensity)
 
     def _learnable(self, position: int, reward: float) -> float:
         """The reward scaled to what the formulas see; a coin's 0 or 1 when binarised."""
-        x = (reward - self._shift) / self._scale
+        x = self._scaled(reward)
         if self._coin is not None:
             self._raw_total[position] += reward
             x = 1.0 if self._coin.random() < x else 0.0
         return x
+
+    def _scaled(self, reward: float) -> float:
+        """To [0, 1], or to (−∞, 1] so that U itself is exactly 1; unbounded ranges stay."""
+        low, high = self.rewards
+        if low == -math.inf:
+            return reward if high == math.inf else 1.0 - (high - reward)
+        return reward if high == math.inf else (reward - low) / (high - low)
 
     def update_counts(self, pulls: Any, totals: Any, squares: Any = None) -> None:
         """Learn from counts: for each arm, in the order of `arms`, its pulls and sum of rewards.
@@ -466,6 +509,21 @@ class Policy:
     # ----------------------------------------------------------------------------------------- arms
 
     @property
+    def rewards(self) -> tuple[float, float]:
+        """The interval that rewards lie in."""
+        return self._rewards
+
+    @property
+    def initial(self) -> str:
+        """The order of the first pulls."""
+        return self._initial
+
+    @property
+    def floor(self) -> float:
+        """The share of every distribution that is uniform by the user's wish."""
+        return self._floor
+
+    @property
     def arms(self) -> tuple[Any, ...]:
         """The labels of the arms in play, in order."""
         return self._labels
@@ -481,13 +539,13 @@ class Policy:
         with np.errstate(invalid="ignore"):
             if self._coin is not None:  # the statistics hold the coin's zeros and ones
                 return np.array(self._raw_total / self._state[0])
-            return np.array(self._shift + self._scale * (self._state[1] / self._state[0]))
+            mean = self._state[learning.TOTAL] / self._state[learning.PULLS]
+            return np.array(self._shift + self._scale * mean)
 
     def _at(self, label: Any) -> int:
-        try:
+        position = None
+        if isinstance(label, (str, int, np.integer)) and not isinstance(label, bool):
             position = self._position.get(label)
-        except TypeError:  # unhashable
-            position = None
         if position is None:
             if isinstance(label, Hashable) and label in self._retired:
                 raise ValueError(f"arm {label!r} was retired")
@@ -503,7 +561,7 @@ class Policy:
 
         Policies with estimated losses give it the smallest one, as if it were level with the best.
         """
-        check_label(label)
+        label = checked_label(label)
         if label in self._position:
             raise ValueError(f"there is an arm {label!r} already")
         if label in self._retired:
@@ -522,8 +580,10 @@ class Policy:
         come in later are refused.
         """
         position = self._at(label)
+        label = self._labels[position]
         if len(self._labels) <= 2:
             raise ValueError("two arms must stay in play")
+        self._check_retirable(position)
         pulls = float(self._state[0, position])
         self._retired[label] = {
             "pulls": pulls,
@@ -555,7 +615,8 @@ class Policy:
     def _validated(self, given: dict[str, Any]) -> dict[str, Any]:
         for name in given:
             if name not in self._declared:
-                near = difflib.get_close_matches(name, self._declared, n=1)
+                shared = ("rewards", "initial", "floor", "binarise")
+                near = difflib.get_close_matches(name, [*self._declared, *shared], n=1)
                 hint = f"; did you mean {near[0]!r}?" if near else ""
                 known = ", ".join(self._declared) or "none of its own"
                 raise ValueError(
@@ -577,10 +638,12 @@ class Policy:
             return self._default_rewards()
         try:
             low, high = (float(x) for x in rewards)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise ValueError(f"rewards must be a pair (L, U), not {rewards!r}") from None
         if not low < high:
             raise ValueError(f"rewards=(L, U) needs L < U, not ({low:g}, {high:g})")
+        if any(math.isfinite(end) and abs(end) > LARGEST for end in (low, high)):
+            raise ValueError(f"rewards=({low:g}, {high:g}): finite ends go up to {LARGEST:g}")
         kind = {
             (True, True): "bounded", (False, True): "below",
             (True, False): "nonnegative", (False, False): "real",

@@ -37,30 +37,42 @@ from ..numeric import NAN, _log1p_rest, exp, expm1, log, log1p, phi
 
 NODES: Final = 32
 
+# The left half of the Gauss-Legendre rule; NumPy's own weights are wrong by 6e-14 near the ends.
+_LEFT_ABSCISSAE: Final = (
+    0.0013680690752592183, 0.007194244227365833, 0.017618872206246784, 0.03254696203113015,
+    0.05183942211697394, 0.07531619313371501, 0.1027581020160288, 0.13390894062985517,
+    0.1684778665348924, 0.20614212137961885, 0.2465500455338853, 0.2893243619346823,
+    0.33406569885893617, 0.38035631887393145, 0.42776401920860174, 0.4758461671561308,
+)  # fmt: skip
+_LEFT_WEIGHTS: Final = (
+    0.003509305004735048, 0.008137197365452835, 0.01269603265463103, 0.017136931456510716,
+    0.02141794901111334, 0.025499029631188087, 0.029342046739267772, 0.032911111388180925,
+    0.03617289705442425, 0.039096947893535156, 0.041655962113473374, 0.043826046502201906,
+    0.045586939347881945, 0.04692219954040228, 0.04781936003963743, 0.0482700442573639,
+)  # fmt: skip
+
 
 def _panel() -> tuple[Any, Any, Any]:
-    """Gauss-Legendre abscissae and weights, and M with M[k, j] = ∫_0^{x_j} ℓ_k (ℓ: Lagrange)."""
-    x, w = np.polynomial.legendre.leggauss(NODES)
-    p = np.polynomial.legendre.legvander(x, NODES + 1)
-    # ℓ_k = Σ_m (2m+1)/2·w_k·P_m(x_k)·P_m  and  ∫_{-1}^x P_m = (P_{m+1} − P_{m−1})/(2m + 1).
+    """Abscissae x and weights w on [0, 1], and M with M[k, j] = ∫_0^{x_j} ℓ_k (ℓ: Lagrange)."""
+    left, w = np.array(_LEFT_ABSCISSAE), np.array(_LEFT_WEIGHTS)
+    x, w = np.append(left, 1.0 - left[::-1]), np.append(w, w[::-1])
+    p = np.polynomial.legendre.legvander(2.0 * x - 1.0, NODES + 1)
+    # ℓ_k = w_k·Σ_m (2m+1)·P_m(x_k)·P_m  and  ∫_0^x P_m = (P_{m+1} − P_{m−1})/(2(2m + 1)).
     integrals = np.empty((NODES, NODES))
-    integrals[:, 0] = x + 1.0
+    integrals[:, 0] = 2.0 * x
     integrals[:, 1:] = p[:, 2 : NODES + 1] - p[:, : NODES - 1]
-    return (
-        (x + 1.0) / 2.0,
-        w / 2.0,
-        np.ascontiguousarray(w[:, None] * (p[:, :NODES] @ integrals.T)) / 4.0,
-    )
+    return x, w, np.ascontiguousarray(w[:, None] * (p[:, :NODES] @ integrals.T)) / 2.0
 
 
 ABSCISSAE, WEIGHTS, CUMULATE = _panel()
 
-# A panel is as wide as 32 nodes can bear; halving these four changes results by rounding only.
+# A panel is as wide as 32 nodes can bear; halving these changes results by rounding only.
 # A density that rises by e^10 leaves 2e-16·e^10 of relative error in F at the left-most nodes; one
 # that falls has only to be resolved; a bell may be 4 standard deviations wide; and the product of
 # all F_b, which is integrated exactly up to degree 63, may grow by e^20.
 RISE: Final = 10.0
 FALL: Final = 24.0
+STEEP_FALL: Final = 12.0  # of Gumbel laws, whose F grows as the exponential of an exponential
 WIDTH: Final = 4.0
 GROWTH: Final = 20.0
 
@@ -123,11 +135,13 @@ CLIP: Final = 9
 LOW: Final = 10  # the atoms at the two ends of the line
 HIGH: Final = 11
 BOUND: Final = 12  # the lowest value of G seen
-RATE: Final = 13  # λ = f/F at the left edge of the panel
-AT: Final = 14  # energy, slope and curvature there
-NEXT: Final = 17  # and at the right edge
-GAIN: Final = 20  # F(right edge)/F(left edge) − at an atom, its mass over F
-ROWS: Final = 21
+RATE: Final = 13  # λ = f/F at the left edge of the panel; 0 where it underflows
+TILT: Final = 14  # ln(f/F) there, without the factor |E′| that a two-sided density has
+AT: Final = 15  # energy, slope and curvature there
+NEXT: Final = 18  # and at the right edge
+GAIN: Final = 21  # F(right edge)/F(left edge); at an atom, its mass over F
+SHARE: Final = 22  # at an atom, its mass over F times Π F
+ROWS: Final = 23
 
 ENERGY: Final = 0
 SLOPE: Final = 1
@@ -149,10 +163,11 @@ def _stirling(x):
     series = r * fma(s, series, 1.0 / 12.0)
     if x >= 10.0:
         return series
-    rising = x
+    # δ(x) − δ(x+10), arranged so that no large terms cancel; 4.54e-5 is e^−10.
+    product = 4.5399929762484854e-05 * shifted / x
     for i in range(1, 10):
-        rising *= x + i
-    return (shifted - 0.5) * log(shifted) - 10.0 + series - log(rising) - (x - 0.5) * log(x)
+        product *= shifted / (x + i)
+    return series + (x - 0.5) * log(shifted / x) + log(product)
 
 
 @kernel
@@ -299,8 +314,8 @@ def _prepare(law, parameters, state):
             state[COUNT, b] = 1.0 / second / second
             state[PEAK, b] = -0.5 * log(2.0 * math.pi) - log(second)
             state[CLIP, b] = parameters[2, b]
-        known = abs(state[MODE, b]) + abs(state[COUNT, b]) + abs(state[PEAK, b]) + state[MIX, b]
-        sound = sound and known < np.inf and state[CLIP, b] >= state[MODE, b]
+        known = abs(state[MODE, b]) + state[COUNT, b] + state[RARE, b] + abs(state[PEAK, b])
+        sound = sound and known + state[MIX, b] < np.inf and state[CLIP, b] >= state[MODE, b]
     return sound
 
 
@@ -518,44 +533,48 @@ def _tail(law, z, direction, state, b, shared, f):
 
 
 @kernel
-def _explicit_rate(law, z, state, b):
-    """λ = (ln F)′ of a law whose F is explicit, from the rows AT."""
-    if law == GUMBEL:  # −ln F = e^−y, y = n·(z − mode)
-        return state[AT + CURVATURE, b] / state[COUNT, b]
-    slope = state[AT + SLOPE, b]
-    if z < state[MODE, b]:
-        return -slope
-    tail = 0.5 * state[MIX, b] * exp(-state[AT + ENERGY, b])
-    return slope * tail / (1.0 - tail)
+def _explicit(law, z, state, b):
+    """RATE and TILT of a law whose F is explicit, from the rows AT; returns ln F(z)."""
+    if law == GUMBEL:
+        y = state[COUNT, b] * (z - state[MODE, b])
+        state[TILT, b] = log(state[COUNT, b]) - y
+        state[RATE, b] = exp(state[TILT, b])
+        return -exp(-y)
+    energy, slope = state[AT + ENERGY, b], state[AT + SLOPE, b]
+    half = 0.5 * state[MIX, b]
+    left = z < state[MODE, b]
+    below = log(half) - energy if left else log1p(-half * exp(-energy))
+    state[TILT, b] = 0.0 if left else log(half) - energy - below
+    state[RATE, b] = abs(slope) * exp(state[TILT, b])
+    return below
+
+
+@kernel
+def _cut(state, b):
+    """F = 1 from here on, and nothing is left to integrate."""
+    state[RATE, b] = 0.0
+    state[TILT, b] = -np.inf
+    state[AT + SLOPE, b] = np.inf
 
 
 @routine
 def _start(law, z, state, arms, shared, f):
-    """λ_b at z for every arm; returns ln Π F_b(z). Expects the energies at z in the rows AT."""
+    """RATE and TILT at z for every arm, from the rows AT; returns ln Π F_b(z)."""
     whole = 0.0
     for b in range(arms):
-        energy = state[AT + ENERGY, b]
+        level = state[PEAK, b] - state[AT + ENERGY, b]
         if z >= state[CLIP, b]:
-            state[RATE, b] = 0.0
-            state[AT + SLOPE, b] = np.inf
+            _cut(state, b)
         elif law >= EXPLICIT:
-            state[RATE, b] = _explicit_rate(law, z, state, b)
-            tail = 0.5 * state[MIX, b] * exp(-energy)
-            if law == GUMBEL:
-                whole -= state[RATE, b] / state[COUNT, b]
-            elif z < state[MODE, b]:
-                whole += log(0.5 * state[MIX, b]) - energy
-            else:
-                whole += log1p(-tail)
-        elif z < state[MODE, b]:
-            ratio = _tail(law, z, -1.0, state, b, shared, f)
-            state[RATE, b] = 1.0 / ratio
-            whole += state[PEAK, b] - energy + log(ratio)
+            whole += _explicit(law, z, state, b)
         else:
-            density = exp(state[PEAK, b] - energy)
-            tail = density * _tail(law, z, 1.0, state, b, shared, f)
-            state[RATE, b] = density / (1.0 - tail)
-            whole += log1p(-tail)
+            if z < state[MODE, b]:
+                below = level + log(_tail(law, z, -1.0, state, b, shared, f))
+            else:
+                below = log1p(-exp(level) * _tail(law, z, 1.0, state, b, shared, f))
+            state[TILT, b] = level - below
+            state[RATE, b] = exp(level - below)
+            whole += below
     return whole
 
 
@@ -567,14 +586,15 @@ def _start(law, z, state, arms, shared, f):
 def _width(law, z, state, arms):
     """A first proposal for the width of the panel that begins at z."""
     width = _reach(law, z)
+    fall = STEEP_FALL if law == GUMBEL else FALL
     total = 0.0
     for b in range(arms):
         slope, curvature = state[AT + SLOPE, b], state[AT + CURVATURE, b]
         if slope < 0.0:
             width = min(width, -RISE / slope)
         else:
-            root = np.sqrt(slope * slope + 4.0 * FALL * curvature)
-            width = min(width, 2.0 * FALL / (slope + root))
+            root = np.sqrt(slope * slope + 4.0 * fall * curvature)
+            width = min(width, 2.0 * fall / (slope + root))
         width = min(width, WIDTH / np.sqrt(curvature))
         rate = state[RATE, b]
         if _two_sided(law) and 0.0 <= slope < np.sqrt(curvature):
@@ -610,7 +630,7 @@ def _too_wide(width, state, arms):
 
 @routine
 def _panel_of(law, z, step, state, arms, shared, f, shares, product):
-    """One panel: λ_b(z)·f_b/f_b(z)/(F_b/F_b(z))·step per node, and the product of F_b/F_b(z)."""
+    """A panel's F_b/F_b(z) multiplied up over the arms, and each arm's λ_b/e^TILT, at the nodes."""
     for j in range(NODES):
         product[j] = 1.0
     _spread(law, z, step, shared)
@@ -619,97 +639,94 @@ def _panel_of(law, z, step, state, arms, shared, f, shares, product):
         ratio = shares[b]
         if law == GUMBEL:
             # Here ln F(z)/F(z + u) = e^−y·(e^−nu − 1), and λ = n·e^−y·e^−nu.
-            rate = state[RATE, b]
-            state[GAIN, b] = exp(-rate / n * expm1(-n * step))
+            thick = state[RATE, b] / n
+            state[GAIN, b] = exp(-thick * expm1(-n * step))
             for j in range(NODES):
                 change = expm1(-n * (step * ABSCISSAE[j]))
-                product[j] *= exp(-rate / n * change)
-                ratio[j] = step * rate * (1.0 + change)
+                product[j] *= exp(-thick * change)
+                ratio[j] = 1.0 + change
             continue
         _densities(slope, n, step, shared, f)
         if law < EXPLICIT:
             rate = state[RATE, b] * step
             state[GAIN, b] = 1.0 + rate * _weighted(f)
             for j in range(NODES):
-                f[j] *= rate
-                ratio[j] = 1.0
+                ratio[j] = 0.0
             _cumulate(f, ratio)
             for j in range(NODES):
-                product[j] *= ratio[j]
-                ratio[j] = f[j] / ratio[j]
+                grown = fma(rate, ratio[j], 1.0)
+                product[j] *= grown
+                ratio[j] = f[j] / grown
         elif z < state[MODE, b]:
             state[GAIN, b] = exp(state[AT + ENERGY, b] - state[NEXT + ENERGY, b])
             for j in range(NODES):
                 product[j] *= f[j]
-                ratio[j] = step * abs(slope + n * shared[1, j])
+                ratio[j] = abs(slope + n * shared[1, j])
         else:
             tail = 0.5 * state[MIX, b] * exp(-state[AT + ENERGY, b])
             end = 0.5 * state[MIX, b] * exp(-state[NEXT + ENERGY, b])
             state[GAIN, b] = (1.0 - end) / (1.0 - tail)
-            scale = 1.0 / (1.0 - tail)
             for j in range(NODES):
-                rest = 1.0 - tail * f[j]
-                product[j] *= rest * scale
-                ratio[j] = step * (slope + n * shared[1, j]) * tail * f[j] / rest
+                grown = (1.0 - tail * f[j]) / (1.0 - tail)
+                product[j] *= grown
+                ratio[j] = (slope + n * shared[1, j]) * f[j] / grown
 
 
 @routine
-def _atoms(state, arms, scale):
-    """Atoms at one point, GAIN being their mass over F just before it; scale is Π F there.
+def _atoms(state, arms):
+    """Add the wins at one point by atoms of mass GAIN relative to F just before it.
 
     All of them together are one panel of unit length on which F_b grows linearly, so that they
     share a tie uniformly. Π(1 + g_b s) is a polynomial: 32 nodes integrate it exactly up to 64
-    atoms, and beyond on pieces over which it grows by at most e^30.
+    atoms, and beyond on pieces over which it grows by at most about e^20.
     """
     right = 1.0
     while right > 0.0:
         steep = 0.0
         for b in range(arms):
             steep += state[GAIN, b] / (1.0 + state[GAIN, b] * right)
-        left = max(0.0, right - min(1.0, 20.0 / steep)) if arms > 64 else 0.0
+        left = max(0.0, right - min(1.0, GROWTH / steep)) if arms > 64 else 0.0
         for j in range(NODES):
             s = left + (right - left) * ABSCISSAE[j]
-            height = scale * (right - left) * WEIGHTS[j]
+            weight = (right - left) * WEIGHTS[j]
             for b in range(arms):
-                height *= 1.0 + state[GAIN, b] * s
+                weight *= 1.0 + state[GAIN, b] * s
             for b in range(arms):
-                g = state[GAIN, b]
-                state[WIN, b] += height * g / (1.0 + g * s)
+                if state[WANTED, b] > 0.0:
+                    state[WIN, b] += state[SHARE, b] * weight / (1.0 + state[GAIN, b] * s)
         right = left
 
 
 @routine
-def _borders(law, z, state, arms, scale, shared, f):
+def _borders(law, z, state, arms, height, shared, f):
     """What changes at z for laws with atoms or a kink there; returns the change of ln Π F."""
     mass = 0.0
     for b in range(arms):
-        gain = 0.0
-        tail = 0.5 * state[MIX, b] * exp(-state[AT + ENERGY, b])
+        state[GAIN, b] = 0.0
+        state[SHARE, b] = 0.0
         if z == state[CLIP, b]:
-            if law == GAUSSIAN:
-                gain = state[RATE, b] * _tail(law, z, 1.0, state, b, shared, f)
-            else:
-                gain = tail / (1.0 - tail)
+            rest = _tail(law, z, 1.0, state, b, shared, f) if law == GAUSSIAN else 1.0
+            state[GAIN, b] = rest * exp(state[TILT, b])
+            state[SHARE, b] = rest * exp(state[TILT, b] + height)
         elif law == EXPONENTIAL and z == state[MODE, b]:
-            gain = (1.0 - state[MIX, b]) / (0.5 * state[MIX, b])
-        state[GAIN, b] = gain
-        mass += gain
+            state[GAIN, b] = (1.0 - state[MIX, b]) / (0.5 * state[MIX, b])
+            state[SHARE, b] = state[GAIN, b] * exp(height)
+        mass += state[SHARE, b]
     change = 0.0
     if mass > 0.0:
-        _atoms(state, arms, scale)
+        _atoms(state, arms)
         for b in range(arms):
             change += log1p(state[GAIN, b])
     for b in range(arms):
-        if z >= state[CLIP, b]:  # F = 1 from here on
-            state[RATE, b] = 0.0
-            state[AT + SLOPE, b] = np.inf
+        if z >= state[CLIP, b]:
+            _cut(state, b)
         elif law >= EXPLICIT:
-            state[RATE, b] = _explicit_rate(law, z, state, b)
+            _explicit(law, z, state, b)
     return change
 
 
 @routine
-def _retire(state, arms, scale, out):
+def _retire(law, state, arms, height, out):
     """Arms that are wholly to the left of the panel leave the workspace; returns who is left."""
     rates = 0.0
     for b in range(arms):
@@ -720,8 +737,9 @@ def _retire(state, arms, scale, out):
         # 1 − F_b < λ/slope, by concavity; likewise for what is left of its own integral.
         past = slope > 0.0 and rate <= FAINT * slope
         if past and state[WANTED, b] > 0.0:
+            integrand = exp(state[TILT, b] + height) * (slope if _two_sided(law) else 1.0)
             decay = slope - (rates - rate)
-            past = decay > 0.0 and (rate == 0.0 or rate * scale <= FAINT * state[WIN, b] * decay)
+            past = decay > 0.0 and not integrand > FAINT * state[WIN, b] * decay
         if past:
             out[int(state[ARM, b])] = state[WIN, b] if state[WANTED, b] > 0.0 else 0.0
             arms -= 1
@@ -802,8 +820,7 @@ def argmax_probabilities(law, parameters, target, out):
     for b in range(arms):
         state[WIN, b] = exp(low) / arms
     while True:
-        scale = exp(height)
-        arms = _retire(state, arms, scale, out)
+        arms = _retire(law, state, arms, height, out)
         wanted = 0.0
         for b in range(arms):
             if z < edge or state[HIGH, b] == 0.0:
@@ -820,28 +837,32 @@ def argmax_probabilities(law, parameters, target, out):
                 break
             width *= 0.75
         _panel_of(law, z, width, state, arms, shared, f, shares, product)
-        for j in range(NODES):
-            product[j] *= scale
-        gain = 1.0
         for b in range(arms):
             if state[WANTED, b] > 0.0:
                 for j in range(NODES):
                     shares[b, j] *= product[j]
-                state[WIN, b] += _weighted(shares[b])
-            gain *= state[GAIN, b]
-            state[RATE, b] *= exp(state[AT + ENERGY, b] - state[NEXT + ENERGY, b]) / state[GAIN, b]
+                weight = width * exp(state[TILT, b] + height)
+                state[WIN, b] += weight * _weighted(shares[b])
+        z = r
+        grown = 0.0
+        for b in range(arms):
+            gain = log(state[GAIN, b])
+            grown += gain
+            state[TILT, b] += state[AT + ENERGY, b] - state[NEXT + ENERGY, b] - gain
+            state[RATE, b] = exp(state[TILT, b])
             for row in range(3):
                 state[AT + row, b] = state[NEXT + row, b]
-        height += log(gain)
-        z = r
+        height += grown
         if law != BETA:
-            height += _borders(law, z, state, arms, exp(height), shared, f)
+            height += _borders(law, z, state, arms, height, shared, f)
     if z >= edge:
         height = shift
         for b in range(arms):
             height += log1p(-state[HIGH, b])
             state[GAIN, b] = state[HIGH, b] / (1.0 - state[HIGH, b])
-        _atoms(state, arms, exp(height))
+        for b in range(arms):
+            state[SHARE, b] = state[GAIN, b] * exp(height)
+        _atoms(state, arms)
     for b in range(arms):
         out[int(state[ARM, b])] = state[WIN, b] if state[WANTED, b] > 0.0 else 0.0
     if target >= 0:

@@ -1,10 +1,14 @@
 """Yardsticks: uniform, a fixed distribution, ε-greedy."""
 
+from collections.abc import Sequence
+
+import numpy as np
+
 from ..compiled import Kernel
 from ..numeric import log
 from .families import Indexed, Weighted
 from .parameters import Parameter
-from .policy import ANY_RANGE
+from .policy import ANY_RANGE, Array
 
 
 class Uniform(Weighted):
@@ -52,6 +56,15 @@ class Fixed(Weighted):
             raise ValueError("fixed: one weight at least must be positive")
         self._state[2] = self.weights
 
+    def _prepare(self, state: Array, positions: Sequence[int]) -> None:
+        """Nothing to work out, but a distribution needs a positive weight."""
+        if not state[2].any():
+            raise ValueError("fixed: none of these arms has a positive weight")
+
+    def _check_retirable(self, position: int) -> None:
+        if not np.delete(self._state[2], position).any():
+            raise ValueError("fixed: no arm with a positive weight would be left")
+
     def _check_addable(self) -> None:
         raise ValueError("fixed: a new arm would have no probability; make a new policy")
 
@@ -70,8 +83,8 @@ def _decaying(t, arms, c, d):
 class EpsilonGreedy(Indexed):
     """The best mean with probability 1 − ε, any arm with probability ε; ties are shared.
 
-    With `c` and `d` the share decays as min(1, cK/(d² t)): logarithmic regret if d is a lower bound
-    on the smallest gap.
+    With `c` and `d` the share decays as min(1, cK/(d² t)) instead: logarithmic regret if d is a
+    lower bound on the gaps. Each arm is pulled once first, unlike in Figure 3 of the reference.
     """
 
     slug = "epsilon-greedy"
@@ -84,7 +97,7 @@ class EpsilonGreedy(Indexed):
 
     epsilon = Parameter(0.1, "the share of uniform exploration", low=0.0, high=1.0)
     c = Parameter(None, "makes the share decay as cK/(d² t)", low=0.0, open=True, optional=True)
-    d = Parameter(None, "a lower bound on the gaps", low=0.0, high=1.0, optional=True)
+    d = Parameter(None, "a lower bound on the gaps", low=0.0, open=True, optional=True)
 
     @staticmethod
     def index(mean):
@@ -93,8 +106,6 @@ class EpsilonGreedy(Indexed):
     def _check(self) -> None:
         if (self.c is None) != (self.d is None):
             raise ValueError("epsilon-greedy: a decaying share needs both c and d")
-        if self.d == 0.0:
-            raise ValueError("epsilon-greedy: d must be positive")
 
     def _mixture(self) -> Kernel:
         return _constant if self.c is None else _decaying

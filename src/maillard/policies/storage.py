@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .checks import finite_row, whole
+from .checks import checked_label, finite_row, whole
 from .counts import possible
 
 if TYPE_CHECKING:
@@ -65,9 +65,13 @@ def restored(cls: type["Policy"], stored: Mapping[str, Any]) -> "Policy":
     pulls = policy._state[0]
     if np.any(pulls < 0) or np.any(pulls != np.floor(pulls)):
         raise ValueError("pulls must be counts")
-    if cls.countable and not np.all(possible(policy, pulls, policy._state[1])[1]):
+    policy._state[1], fits = possible(policy, pulls, policy._state[1])
+    if not np.all(fits):
         raise ValueError("a total is impossible for its pulls")
-    policy._retired = {label: dict(kept) for label, kept in stored["retired"]}
+    for label, numbers in stored["retired"]:
+        pair = {"retired": [numbers["pulls"], numbers["total"]]}
+        n, total = finite_row(pair, "retired", 2)
+        policy._retired[checked_label(label)] = {"pulls": n, "total": total}
     seen = whole("seen", stored["seen"], low=0)
     if seen != int(pulls.sum() + sum(kept["pulls"] for kept in policy._retired.values())):
         raise ValueError("seen must be the number of all pulls")
@@ -93,10 +97,12 @@ def from_state(state: Mapping[str, Any] | str) -> "Policy":
         )
     from .catalogue import find
 
+    if not isinstance(state["policy"], str):
+        raise ValueError(f"a state names its policy, not {state['policy']!r}")
     cls = find(state["policy"])
     try:
         return restored(cls, state)
     except KeyError as error:
         raise ValueError(f"the state of {cls.slug} is damaged: {error} is missing") from None
-    except (TypeError, ValueError, AttributeError) as error:
+    except (TypeError, ValueError, AttributeError, OverflowError) as error:
         raise ValueError(f"the state of {cls.slug} is damaged: {error}") from None

@@ -17,7 +17,7 @@ from .checks import whole
 from .decision import Decision, Decisions
 from .empirical import EmpiricalLaws
 from .families import Perturbed
-from .parameters import Parameter, horizon_parameter
+from .parameters import SCALE, Parameter, horizon_parameter
 from .policy import ANY_RANGE, Array, InexactProbabilityError
 from .quadrature import BETA, EXPONENTIAL, GAUSSIAN, GUMBEL, RAYLEIGH
 from .ucb import log_plus
@@ -27,14 +27,14 @@ def _prior() -> Parameter:
     return Parameter(
         (0.5, 0.5),
         "the Beta prior (α, β); 1/2, 1/2 is Jeffreys'",
-        low=0.0,
-        open=True,
+        low=1e-3,
+        high=1e9,
         parts=("alpha", "beta"),
     )
 
 
 def _sigma() -> Parameter:
-    return Parameter(0.5, "σ of the (scaled) rewards; 1/2 holds on [0, 1]", low=0.0, open=True)
+    return Parameter(0.5, "σ of the (scaled) rewards; 1/2 holds on [0, 1]", low=1e-6, high=1e6)
 
 
 #: Where the other arms' chances together are below this, they are worked out by their logarithms.
@@ -115,14 +115,12 @@ class GaussianThompson(Perturbed):
     slug = "gaussian-thompson"
     title = "Gaussian Thompson sampling"
     formula = "p_a = P(θ_a largest), θ_a ~ N(μ̂_a, σ²/N_a)"
-    reference = "Agrawal and Goyal (2017); Korda, Kaufmann, Munos (2013)"
+    reference = "Korda, Kaufmann, Munos (2013); bounds in Agrawal and Goyal (2017)"
     setting = "Gaussian or σ²-sub-Gaussian rewards; in [L, U] σ² = 1/4 after scaling"
     ranges = ANY_RANGE
     family = GAUSSIAN
 
-    variance = Parameter(
-        0.25, "σ² of the (scaled) rewards; 1/4 holds on [0, 1]", low=0.0, open=True
-    )
+    variance = Parameter(0.25, "σ² of the (scaled) rewards; 1/4 holds on [0, 1]", **SCALE)
 
     @staticmethod
     def law(pulls, mean, variance):
@@ -137,7 +135,7 @@ class ExpTS(Perturbed):
     formula = (
         "p_a = P(θ_a largest), P(θ_a > x) = ½ exp(−(N_a−1) kl(μ̂_a, x)) if x > μ̂_a, alike below"
     )
-    reference = "Jin, Xu, Xiao, Anandkumar (2022), Algorithm 1"
+    reference = "Jin, Xu, Xiao, Anandkumar (2022)"
     family = EXPONENTIAL
 
     @staticmethod
@@ -151,7 +149,7 @@ class ExpTSPlus(Perturbed):
     slug = "exp-ts+"
     title = "ExpTS+"
     formula = "p_a = P(θ_a largest), θ_a = μ̂_a with probability 1 − 1/K, else drawn as in ExpTS"
-    reference = "Jin, Xu, Xiao, Anandkumar (2022), Section 5"
+    reference = "Jin, Xu, Xiao, Anandkumar (2022)"
     family = EXPONENTIAL
 
     @staticmethod
@@ -165,14 +163,14 @@ class MOTS(Perturbed):
     slug = "mots"
     title = "MOTS"
     formula = "p_a = P(θ_a largest), θ_a = min(N(μ̂_a, σ²/(ρN_a)), μ̂_a + σ√(α ln₊(T/(K N_a))/N_a))"
-    reference = "Jin, Xu, Shi, Xiao, Gu (2021), Algorithm 1"
+    reference = "Jin, Xu, Shi, Xiao, Gu (2021)"
     setting = SUB_GAUSSIAN
     ranges = ANY_RANGE
     family = GAUSSIAN
 
     horizon = horizon_parameter()
-    rho = Parameter(0.9999, "ρ; the theory wants (1/2, 1)", low=0.0, high=1.0, open=True)
-    alpha = Parameter(2.0, "α; the theory wants at least 4", low=0.0, open=True)
+    rho = Parameter(0.9999, "ρ; the theory wants (1/2, 1)", low=1e-6, high=1.0)
+    alpha = Parameter(2.0, "α; the theory wants at least 4", low=0.0, high=1e6)
     sigma = _sigma()
 
     @staticmethod
@@ -187,13 +185,13 @@ class MOTSJ(Perturbed):
     slug = "mots-j"
     title = "MOTS-J"
     formula = "as MOTS, with density N|x−μ̂|/(2σ²) exp(−N (x−μ̂)²/(2σ²))"
-    reference = "Jin, Xu, Shi, Xiao, Gu (2021), Section 5"
+    reference = "Jin, Xu, Shi, Xiao, Gu (2021)"
     setting = SUB_GAUSSIAN
     ranges = ANY_RANGE
     family = RAYLEIGH
 
     horizon = horizon_parameter()
-    alpha = Parameter(2.0, "α; the theory wants at least 4", low=0.0, open=True)
+    alpha = Parameter(2.0, "α; the theory wants at least 4", low=0.0, high=1e6)
     sigma = _sigma()
 
     @staticmethod
@@ -213,7 +211,7 @@ class BoltzmannGumbel(Perturbed):
     ranges = ANY_RANGE
     family = GUMBEL
 
-    C = Parameter(0.5, "the scale C of the noise", low=0.0, open=True)
+    C = Parameter(0.5, "the scale C of the noise", low=1e-6, high=1e6)
 
     @staticmethod
     def law(pulls, mean, C):
@@ -231,7 +229,7 @@ class NPTS(EmpiricalLaws, Perturbed):
     slug = "npts"
     title = "Non-parametric Thompson sampling"
     formula = "argmax Σ_i w_i X_i over the rewards X_i of an arm and one U, w ~ Dirichlet(1, …, 1)"
-    reference = "Riou and Honda (2020), Algorithm 2"
+    reference = "Riou and Honda (2020)"
     exactness = "none in general; on rewards in {L, U} quadrature to 1e-12"
     ranges = ("bounded",)
     forced = False
@@ -266,18 +264,26 @@ class NPTS(EmpiricalLaws, Perturbed):
             return super().decide(rng, size, eligible)
         among = self.arms if eligible is None else eligible
         positions = self._positions(among)
-        index = [
-            max(positions, key=lambda i: self._draw(i, rng))
-            for _ in range(1 if size is None else whole("size", size))
-        ]
+        count = 1 if size is None else whole("size", size)
+        index = [self._sampled(positions, rng) for _ in range(count)]
         if size is None:
             return Decision(self.arms[index[0]], math.nan, math.nan, self.round)
         unknown = np.full(len(self.arms), math.nan)
         return Decisions(self.arms, np.array(index), unknown, unknown, self.round, ())
 
+    def _sampled(self, positions: list[int], rng: np.random.Generator) -> int:
+        """The position of the largest draw, ties shared; any of them with probability `floor`."""
+        if rng.random() < self.floor:
+            return int(rng.choice(positions))
+        draws = [self._draw(position, rng) for position in positions]
+        largest = max(draws)
+        return int(rng.choice([i for i, x in zip(positions, draws, strict=True) if x == largest]))
+
     def _draw(self, position: int, rng: np.random.Generator) -> float:
         """Σ w_i X_i: the weights of equal rewards together are a Gamma variate of their number."""
         law = self._laws[position]
+        if set(law) <= {1.0}:
+            return 1.0  # exactly: rounding must not break the tie of two such arms
         values = np.array([1.0, *law])
         weights = rng.standard_gamma([1.0, *law.values()])
         return float(weights @ values / weights.sum())

@@ -8,7 +8,7 @@ from ..numeric import INFINITY, log
 from .empirical import EmpiricalLaws
 from .families import Indexed
 from .learning import PULLS, SPREAD, TOTAL, count_spread
-from .parameters import Parameter, horizon_parameter
+from .parameters import SCALE, Parameter, horizon_parameter
 from .policy import ANY_RANGE
 from .rules import share_maximum
 
@@ -26,7 +26,7 @@ def _log_log(x):
 
 
 class UCB1(Indexed):
-    """The mean plus a Hoeffding bonus; t − 1 rewards have been seen."""
+    """The mean plus a Hoeffding bonus; its n is the number of rewards seen, t − 1."""
 
     slug = "ucb1"
     title = "UCB1"
@@ -43,10 +43,8 @@ class UCBV(Indexed):
 
     slug = "ucb-v"
     title = "UCB-V"
-    formula = (
-        "μ̂_a + √(2 V_a E_t / N_a) + 3 c E_t / N_a, E_t = ζ ln(t−1), V_a the empirical variance"
-    )
-    reference = "Audibert, Munos, Szepesvári (2009), eq. (18)"
+    formula = "μ̂_a + √(2 V_a E_t / N_a) + 3 c E_t / N_a, E_t = ζ ln t, V_a the empirical variance"
+    reference = "Audibert, Munos, Szepesvári (2009)"
     rows = ("spread",)
 
     zeta = Parameter(1.0, "ζ; the theory wants more than 1", low=0.0, open=True)
@@ -54,7 +52,7 @@ class UCBV(Indexed):
 
     @staticmethod
     def index(pulls, mean, variance, t, zeta, c):
-        e = zeta * log(t - 1.0) / pulls
+        e = zeta * log(t) / pulls
         return mean + (2.0 * variance * e) ** 0.5 + 3.0 * c * e
 
 
@@ -111,7 +109,7 @@ class AdaUCB(Indexed):
     ranges = ANY_RANGE
 
     horizon = horizon_parameter()
-    sigma = Parameter(0.5, "σ of the (scaled) rewards", low=0.0, open=True)
+    sigma = Parameter(0.5, "σ of the (scaled) rewards", **SCALE)
 
     @staticmethod
     def index(pulls, mean, estimate, horizon, sigma):
@@ -159,12 +157,12 @@ class KLUCBPlus(Indexed):
 
     slug = "kl-ucb+"
     title = "KL-UCB+"
-    formula = "max{μ: kl(μ̂_a, μ) ≤ ln((t−1)/N_a)/N_a}"
-    reference = "Garivier and Cappé (2011), Section 2"
+    formula = "max{μ: kl(μ̂_a, μ) ≤ ln(t/N_a)/N_a}"
+    reference = "Garivier and Cappé (2011)"
 
     @staticmethod
     def index(pulls, mean, t):
-        return kl_upper(mean, log_plus((t - 1.0) / pulls) / pulls)
+        return kl_upper(mean, log(t / pulls) / pulls)
 
 
 @kernel
@@ -195,6 +193,7 @@ class EmpiricalKLUCB(EmpiricalLaws, Indexed):
     title = "Empirical KL-UCB"
     formula = "sup{μ: K_inf(F̂_a, μ) ≤ (ln t + c ln ln t)/N_a}"
     reference = "Cappé, Garivier, Maillard, Munos, Stoltz (2013)"
+    setting = "rewards in [L, U] or (−∞, U]"
     rows = ("bound",)
     derived = ("bound",)
 
@@ -241,6 +240,7 @@ class KLUCBSwitch(EmpiricalLaws, Indexed):
         "else μ̂_a + √(ln₊(T/(K N_a))/(2 N_a)); anytime: t for T, exponent 8/9, ln₊(x(1+ln₊² x))"
     )
     reference = "Garivier, Hadiji, Ménard, Stoltz (2022)"
+    ranges = ("bounded",)
     rows = ("bound",)
     derived = ("bound",)
 
@@ -317,8 +317,8 @@ def eliminate(state, memory, arm, reward, propensity, t, parameters):
 class EfficientUCBV(Indexed):
     """UCB-V with elimination in phases, for a known number of rounds.
 
-    An arm added later enters the race; among eligible arms that are all eliminated the choice is
-    uniform.
+    An arm added later enters the race; when the last one in it is retired, all others enter again.
+    Among eligible arms that are all eliminated the choice is uniform.
     """
 
     slug = "efficient-ucb-v"
@@ -341,6 +341,10 @@ class EfficientUCBV(Indexed):
 
     def _added(self, position: int) -> None:
         self._state[ACTIVE, position] = 1.0
+
+    def _removed(self, position: int) -> None:
+        if not self._state[ACTIVE].any():  # the winner has gone: the race begins again
+            self._state[ACTIVE] = 1.0
 
     def _rule(self) -> Kernel:
         return elimination_index
