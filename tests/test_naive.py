@@ -291,7 +291,8 @@ def test_kl_ucb_budgets():
         lambda: at(mp.log(6) + 3 * mp.log(mp.log(6)), 2),
     )
     assert close(indices("empirical-kl-ucb", c=1)[1], lambda: at(mp.log(6) + mp.log(mp.log(6)), 3))
-    assert close(indices("kl-ucb+")[1], lambda: at(mp.log(mpf(5) / 3), 3))
+    # Round 6 is decided after 5 pulls: ln(6/3), not ln(5/3).
+    assert close(indices("kl-ucb+")[1], lambda: at(mp.log(2), 3))
     x = 25  # T/(Kn) = 100/(2·2)
     assert close(
         indices("kl-ucb++", horizon=100)[0], lambda: at(mp.log(x * (1 + mp.log(x) ** 2)), 2)
@@ -325,12 +326,12 @@ def test_other_indices_by_hand():
         return INDICES[slug](history, 2, params)
 
     assert close(indices("ucb1")[0], lambda: mpf("0.5") + mp.sqrt(mp.log(5)))
-    # V = ¼ and 0; E = 2 ln 5.
+    # V = ¼ and 0; E = 2 ln 6: round 6 is decided after 5 pulls.
     assert close(
         indices("ucb-v", zeta=2, c=1),
         lambda: [
-            mpf("0.5") + mp.sqrt(mp.log(5) / 2) + 3 * mp.log(5),
-            mpf("0.5") + 2 * mp.log(5),
+            mpf("0.5") + mp.sqrt(mp.log(6) / 2) + 3 * mp.log(6),
+            mpf("0.5") + 2 * mp.log(6),
         ],
     )
     assert close(indices("moss", horizon=100)[0], lambda: mpf("0.5") + mp.sqrt(mp.log(25) / 2))

@@ -1,4 +1,9 @@
-"""Upper confidence bounds: the arm whose plausible mean is largest."""
+"""Upper confidence bounds: the arm whose plausible mean is largest.
+
+In every formula t is the round to be decided, one more than the rewards seen, as the papers write
+it (Garivier and Cappé 2011, Algorithm 1; Audibert et al. 2009: B_{k,T_k(t−1),t}). Only UCB1 and the
+phases of Efficient-UCBV count the plays made so far.
+"""
 
 import numpy as np
 
@@ -39,7 +44,7 @@ class UCB1(Indexed):
 
 
 class UCBV(Indexed):
-    """A Bernstein bonus: arms of small variance are explored less."""
+    """A Bernstein bonus: arms of small variance are explored less; t is the round to be decided."""
 
     slug = "ucb-v"
     title = "UCB-V"
@@ -153,7 +158,7 @@ class KLUCB(Indexed):
 
 
 class KLUCBPlus(Indexed):
-    """KL-UCB that explores an arm less the more it has been pulled."""
+    """KL-UCB that explores an arm less the more it was pulled; t is the round to be decided."""
 
     slug = "kl-ucb+"
     title = "KL-UCB+"
