@@ -132,8 +132,9 @@ def rayleigh(mean, scale, clip):
     )
 
 
-def exponential(mean, count, weight):
-    m, n = mpf(mean), mpf(count)
+def exponential(successes, failures, weight):
+    n = mpf(successes) + mpf(failures) - 1
+    m = mpf(successes) / (n + 1)
 
     def energy(x):
         return n * (m * mpmath.log(m / x) + (1 - m) * mpmath.log((1 - m) / (1 - x)))
@@ -342,7 +343,7 @@ def test_clipped_laws_and_a_shared_clip(law, oracle):
 
 @pytest.mark.parametrize("weight", [1.0, 0.25])
 def test_exponential_laws_against_mpmath(weight):
-    columns = [(0.3, 9.0, weight), (0.6, 4.0, weight), (0.55, 200.0, weight), (0.5, 1.0, weight)]
+    columns = [(3.0, 7.0, weight), (3.0, 2.0, weight), (110.0, 90.0, weight), (1.0, 1.0, weight)]
     with mp.workdps(20):
         laws = [exponential(*column) for column in columns]
         inner = [mpf(v) for v in (0.1, 0.3, 0.4, 0.5, 0.55, 0.6, 0.7, 0.9)]
@@ -367,7 +368,7 @@ def test_arms_with_one_reward_are_enumerated(weight):
         winners = [a for a, (x, _) in enumerate(draws) if x == best]
         for a in winners:
             exact[a] += mass / len(winners)
-    out = probabilities("exponential", [means, [0.0] * 3, [float(weight)] * 3])
+    out = probabilities("exponential", [means, [1.0 - m for m in means], [float(weight)] * 3])
     np.testing.assert_allclose(out, [float(p) for p in exact], rtol=1e-13)
 
 
@@ -376,9 +377,9 @@ def test_means_at_the_ends_of_the_interval():
     n, k = 3, 5
     #  P(A > B) for both with m = 0: ∫ ½n(1−x)^(n−1)·(1 − ½(1−x)^k) dx, and half of the tie at 0.
     exact = Fraction(1, 2) - Fraction(n, 4 * (n + k)) + Fraction(1, 8)
-    out = probabilities("exponential", [[0.0, 0.0], [n, k], [1.0, 1.0]])
+    out = probabilities("exponential", [[0.0, 0.0], [n + 1, k + 1], [1.0, 1.0]])
     np.testing.assert_allclose(out, [float(exact), float(1 - exact)], rtol=1e-13)
-    mirrored = probabilities("exponential", [[1.0, 1.0], [n, k], [1.0, 1.0]])
+    mirrored = probabilities("exponential", [[n + 1, k + 1], [0.0, 0.0], [1.0, 1.0]])
     np.testing.assert_allclose(mirrored, out[::-1], rtol=1e-13)
 
 
@@ -397,7 +398,7 @@ def random_parameters(law, rng):
         weight = np.full(arms, rng.choice([1.0, 1 / arms]))
         if law == "beta":
             return np.array([sums + prior, counts - sums + prior])
-        return np.array([sums / counts, counts - 1, weight])
+        return np.array([sums, counts - sums, weight])
     means = rng.normal(size=arms) * 10 ** rng.uniform(-3, 0)
     scales = counts**-0.5
     if law == "gumbel":

@@ -166,6 +166,29 @@ def _llvm_bitcast(source: str, target: str) -> Any:
     return bitcast
 
 
+def _wide() -> None:
+    """Loops of this function fill the widest registers that there are."""
+
+
+def _llvm_wide() -> Any:
+    from numba.core import types as nbt
+    from numba.extending import intrinsic
+
+    # LLVM keeps to half of an AVX-512 register unless told otherwise, for the sake of old
+    # processors that slow down; a step of KL-MS takes a quarter longer then. llvmlite knows only
+    # attributes without a value, hence the plain set.
+    @intrinsic  # type: ignore[untyped-decorator]
+    def wide(typing: Any) -> Any:
+        def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            set.add(builder.function.attributes, '"prefer-vector-width"="512"')
+            return context.get_dummy_value()
+
+        return nbt.none(), emit
+
+    return wide
+
+
+wide = Primitive(_wide, _llvm_wide)
 fma = Primitive(_fma, _llvm_fma)
 float_bits = Primitive(_bits, lambda: _llvm_bitcast("float64", "int64"))
 bits_float = Primitive(_double, lambda: _llvm_bitcast("int64", "float64"))

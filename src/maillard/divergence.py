@@ -6,23 +6,48 @@ cancel and take every digit with them when the means are close (relative error 1
 """
 
 import math
+from typing import Final
 
-from .compiled import fma, kernel
-from .numeric import INFINITY, _exp_rest, _log1p_rest, exp, expm1, log, log1p
+from .compiled import bits_float, float_bits, fma, kernel
+from .numeric import INFINITY, LN2, _atanh_rest, _exp_rest, _log1p_rest, exp, expm1, log, log1p
+
+# Subnormal numbers have too few bits to take apart: everything is scaled out of their way.
+_UP: Final = 1.6069380442589903e60  # 2^200
+_DOWN: Final = 6.223015277861142e-61
+_HALF_OCTAVE: Final = 1 << 51
 
 
 @kernel
 def _entropy_term(a, b, d):
-    """a·φ(d/a) with d = b − a: the part of a divergence that one outcome contributes."""
-    r = d / a
-    near = (r > -0.29) & (r < 0.41)
-    # Far apart: d − a·ln(b/a). A tiny b is scaled up, or b/a would lose digits as a subnormal.
-    tiny = b < 1e-200
-    ratio = (b * 1.6069380442589903e60 if tiny else b) / a
-    far = d - a * (log(ratio) - (138.62943611198907 if tiny else 0.0))
-    far = d if ratio == INFINITY else far  # a/b < 10^-308: the logarithm's term is nothing
-    value = a * _log1p_rest(r if near else 0.0) if near else far
+    """a·φ(d/a) = d − a·ln(b/a) with d = b − a: what one outcome adds to a divergence.
+
+    For 0 ≤ a, b ≤ 1e240. One division in all, which is what the time of a divergence goes by.
+    """
+    x, y = a * _UP, b * _UP
+    # The nearest whole number of octaves between them, by the exponents and leading digits; then
+    # y/x is in [2/3, 3/2]. When they are as near as that already, y stays what it is.
+    octaves = (float_bits(y) - float_bits(x) + _HALF_OCTAVE) >> 52
+    y = bits_float(float_bits(y) - (octaves << 52))
+    near = octaves == 0
+    move = d * _UP if near else y - x
+    # m − x·ln(1 + m/x) with s = m/(2x + m): ln(1 + m/x) = 2s + s·R, and m − 2xs = s·m cancels here.
+    s = move / (x + y)
+    rest = s * fma(-x, _atanh_rest(s * s), move) * _DOWN
+    far = (b - y * _DOWN) - (a * (float(octaves) * LN2) - rest)
+    value = rest if near else far
+    value = INFINITY if b == 0.0 else value
     return b if a == 0.0 else value
+
+
+@kernel
+def _wide_term(a, b, d):
+    """The same for every a, b ≥ 0."""
+    large = max(a, b) > 1e200
+    apart = large & (min(a, b) < 1e-80)
+    scale = 3.8725919148493183e-121 if large else 1.0  # 2^-400
+    value = _entropy_term(a * scale, b * scale, d * scale) / scale
+    value = d - a * (log(b) - log(a)) if apart & (a > 0.0) else value
+    return b if (a == 0.0) | (b == INFINITY) else value
 
 
 @kernel
@@ -47,7 +72,7 @@ def kl_gaussian(a, b, variance):
 @kernel
 def kl_poisson(a, b):
     """Poisson: b − a + a ln(a/b) = a·φ((b−a)/a)."""
-    return _entropy_term(a, b, b - a)
+    return _wide_term(a, b, b - a)
 
 
 @kernel
@@ -83,8 +108,8 @@ def _negative_binomial(a, b, d, r):
     # r·φ(−d/(r+b)) + a·φ(r·d/(a(r+b))): expanded about b the first-order terms, ∓r·d/(r+b), cancel
     # on paper and both rests are positive. Expanded about a they are not, and digits go for a ≫ r.
     share = r / (r + b)
-    value = share * _entropy_term(r + b, r + a, -d)
-    value += _entropy_term(a, b * ((r + a) / (r + b)), share * d)
+    value = share * _wide_term(r + b, r + a, -d)
+    value += _wide_term(a, b * ((r + a) / (r + b)), share * d)
     return 0.0 if d == 0.0 else value
 
 
@@ -386,7 +411,7 @@ def _information(values, counts, total, centre, room, theta, rest, excess):
         q = _density(values[i], e, room, theta, rest)
         below = theta * e - excess * q  # 1 − Q
         q = q * (1.0 + excess)
-        result += (counts[i] / total) * (_entropy_term(q, 1.0, below) / q)
+        result += (counts[i] / total) * (_wide_term(q, 1.0, below) / q)
     return result
 
 
@@ -468,7 +493,7 @@ def k_inf_upper(values, counts, d):
         exponent = d
         for i in range(values.size):
             e = _scaled(values[i], mean, room)
-            exponent += (counts[i] / total) * _entropy_term(1.0, (1.0 - values[i]) / room, -e)
+            exponent += (counts[i] / total) * _wide_term(1.0, (1.0 - values[i]) / room, -e)
         move, left = -room * expm1(-exponent), room * exp(-exponent)
         return 1.0 - left if left < max(move, 0.5) else mean + move
     # Newton's method in t = −ln(1−θ), in which K_inf becomes straight far from the mean; near it

@@ -18,6 +18,7 @@ LOG2E: Final = 1.4426950408889634
 # ln 2 in two parts: k·LN2_HI is exact for |k| < 2^20.
 LN2_HI: Final = 6.93147180369123816490e-01
 LN2_LO: Final = 1.90821492927058770002e-10
+LN2: Final = 0.6931471805599453
 
 _SQRT_HALF_BITS: Final = 0x3FE6A09E667F3BCD
 _SMALLEST_NORMAL: Final = 2.2250738585072014e-308
@@ -25,11 +26,8 @@ _TWO_54: Final = 18014398509481984.0
 
 
 @kernel
-def _log1p_rest(f):
-    """r with log1p(f) = f − r, for 1+f in [√½, √2]; no cancellation: r ≈ f²/2."""
-    # With s = f/(2+f): log1p(f) = 2·atanh(s) = f − (h − s·(h + R)), h = f²/2, R a series in s².
-    s = f / (2.0 + f)
-    z = s * s
+def _atanh_rest(z):
+    """R(s²) in 2·atanh(s) = 2s + s·R, for |s| ≤ 0.2: the series of every logarithm here."""
     w = z * z
     odd = fma(
         fma(1.531383769920937332e-01, w, 2.222219843214978396e-01), w, 3.999999999940941908e-01
@@ -37,9 +35,16 @@ def _log1p_rest(f):
     even = fma(
         fma(1.479819860511658591e-01, w, 1.818357216161805012e-01), w, 2.857142874366239149e-01
     )
-    series = fma(odd, w, z * fma(even, w, 6.666666666666735130e-01))
+    return fma(odd, w, z * fma(even, w, 6.666666666666735130e-01))
+
+
+@kernel
+def _log1p_rest(f):
+    """r with log1p(f) = f − r, for 1+f in [√½, √2]; no cancellation: r ≈ f²/2."""
+    # With s = f/(2+f): log1p(f) = 2·atanh(s) = f − (h − s·(h + R)), h = f²/2.
+    s = f / (2.0 + f)
     h = 0.5 * f * f
-    return h - s * (h + series)
+    return h - s * (h + _atanh_rest(s * s))
 
 
 @kernel

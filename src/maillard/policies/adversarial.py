@@ -6,13 +6,13 @@ They learn from importance-weighted losses: the propensity of the time comes bac
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-from ..compiled import Kernel, bind, kernel
-from ..numeric import INFINITY, log
+from ..compiled import Kernel, bind, kernel, wide
+from ..numeric import INFINITY, exp, log
+from .checks import brief
 from .families import LossWeighted
 from .learning import LOSS, PULLS, TOTAL
 from .parameters import Parameter, horizon_parameter
 from .policy import Array
-from .rules import normalise
 
 SETTING = "rewards in [L, U], adversarial"
 
@@ -169,31 +169,38 @@ def _confidence_gap(loss, pulls, mean, least, bound, t, arms, c, alpha, beta):
 
 
 @kernel
-def exp3_plus_plus(state, memory, t, parameters, work, log_p, p):
+def exp3_plus_plus(state, memory, t, parameters, work, weight):
     """p = (1 − Σ ε_a) ρ + ε with ρ ∝ exp(−η_t L̂) and a share ε_a of each arm's own."""
-    arms = float(p.size)
+    wide()
+    lanes, arms = weight.shape[1], float(weight.shape[0])
     c, alpha, beta = parameters[0], parameters[1], parameters[2]
-    rate = 0.5 * _anytime_rate(t, arms)
-    least, bound = INFINITY, INFINITY
-    for a in range(p.size):
-        least = min(least, state[LOSS, a])
-        if state[PULLS, a] > 0.0:
-            mean = state[TOTAL, a] / state[PULLS, a]
-            bound = min(bound, 1.0 - mean + _width(state[PULLS, a], t, arms, alpha))
-    bound = min(bound, 1.0)
-    for a in range(p.size):
-        log_p[a] = -rate * (state[LOSS, a] - least)
-    normalise(log_p, p)
-    explored = 0.0
-    for a in range(p.size):
-        pulls = state[PULLS, a]
-        mean = state[TOTAL, a] / max(pulls, 1.0)
-        own = exploration(state[LOSS, a], pulls, mean, least, bound, t, arms, c, alpha, beta)
-        work[0, a] = min(0.5 / arms, min(rate, own))
-        explored += work[0, a]
-    for a in range(p.size):
-        p[a] = (1.0 - explored) * p[a] + work[0, a]
-        log_p[a] = log(p[a])
+    least, bound, rate, explored, mass = work[0, 0], work[1, 0], work[2, 0], work[3, 0], work[4, 0]
+    share = work[5]
+    for l in range(lanes):
+        least[l], bound[l], explored[l], mass[l] = INFINITY, 1.0, 0.0, 0.0
+        rate[l] = 0.5 * _anytime_rate(t[l], arms)
+    for a in range(weight.shape[0]):
+        for l in range(lanes):
+            pulls = state[PULLS, a, l]
+            least[l] = min(least[l], state[LOSS, a, l])
+            upper = 1.0 - state[TOTAL, a, l] / pulls + _width(pulls, t[l], arms, alpha)
+            bound[l] = min(bound[l], upper if pulls > 0.0 else 1.0)
+    for a in range(weight.shape[0]):
+        for l in range(lanes):
+            weight[a, l] = exp(-rate[l] * (state[LOSS, a, l] - least[l]))  # the largest is 1
+            mass[l] += weight[a, l]
+    for a in range(weight.shape[0]):
+        for l in range(lanes):
+            pulls = state[PULLS, a, l]
+            mean = state[TOTAL, a, l] / max(pulls, 1.0)
+            own = exploration(
+                state[LOSS, a, l], pulls, mean, least[l], bound[l], t[l], arms, c, alpha, beta
+            )
+            share[a, l] = min(0.5 / arms, min(rate[l], own))
+            explored[l] += share[a, l]
+    for a in range(weight.shape[0]):
+        for l in range(lanes):
+            weight[a, l] = (1.0 - explored[l]) * (weight[a, l] / mass[l]) + share[a, l]
 
 
 class EXP3PlusPlus(LossWeighted):
@@ -224,7 +231,7 @@ class EXP3PlusPlus(LossWeighted):
         """2017 pulls each arm once first, 2014 does not."""
         return self.version == "2017"  # type: ignore[no-any-return]
 
-    def _rule(self) -> Kernel:
+    def _block(self) -> Kernel:
         earned = _squared_log if self.version == "2014" else _confidence_gap
         return bind(exp3_plus_plus, exploration=earned)
 
@@ -234,34 +241,41 @@ SCALE = 2.0
 
 
 @kernel
-def tsallis(state, memory, t, parameters, work, log_p, p):
+def tsallis(state, memory, t, parameters, work, weight):
     """w_a = 4 (η_t (L̂_a − x))^−2 with x < min L̂ such that Σ w_a = 1."""
-    eta = SCALE / t**0.5
-    least = INFINITY
-    for a in range(p.size):
-        least = min(least, state[LOSS, a])
-    # With y = min L̂ − x > 0 the sum falls and is convex in y, and at y = 2/η the best arm alone
-    # has weight 1: from there Newton's steps rise to the root and never pass it. Working with
-    # differences of losses keeps every digit however large the losses have grown.
-    y = 2.0 / eta
+    wide()
+    lanes, arms = weight.shape[1], float(weight.shape[0])
+    least, eta, y = work[0, 0], work[1, 0], work[2, 0]
+    excess, slope, going = work[3, 0], work[4, 0], work[5, 0]
+    for l in range(lanes):
+        least[l] = INFINITY
+        eta[l] = SCALE / t[l] ** 0.5
+        # With y = min L̂ − x > 0 the sum falls and is convex in y, and at y = 2/η the best arm alone
+        # has weight 1: from there Newton's steps rise to the root and never pass it. Working with
+        # differences of losses keeps every digit however large the losses have grown.
+        y[l] = 2.0 / eta[l]
+        going[l] = 1.0
+    for a in range(weight.shape[0]):
+        for l in range(lanes):
+            least[l] = min(least[l], state[LOSS, a, l])
+    left = 1.0
     for _ in range(100):
-        excess, slope = -1.0, 0.0
-        for a in range(p.size):
-            root = 2.0 / (eta * (state[LOSS, a] - least + y))
-            excess += root * root
-            slope += root * root * root
-        step = excess / (eta * slope)
-        y += max(step, 0.0)
-        if excess <= 1e-15 * p.size:
+        for l in range(lanes):
+            excess[l], slope[l] = -1.0, 0.0
+        for a in range(weight.shape[0]):
+            for l in range(lanes):
+                root = 2.0 / (eta[l] * (state[LOSS, a, l] - least[l] + y[l]))
+                weight[a, l] = root * root
+                excess[l] += weight[a, l]
+                slope[l] += weight[a, l] * root
+        if left == 0.0:
             break
-    total = 0.0
-    for a in range(p.size):
-        root = 2.0 / (eta * (state[LOSS, a] - least + y))
-        p[a] = root * root
-        total += p[a]
-    for a in range(p.size):
-        p[a] = p[a] / total
-        log_p[a] = log(p[a])
+        left = 0.0
+        # A trial that is done waits for the others, or they would tell on it.
+        for l in range(lanes):
+            y[l] += going[l] * max(excess[l] / (eta[l] * slope[l]), 0.0)
+            going[l] = 0.0 if excess[l] <= 1e-15 * arms else going[l]
+            left = max(left, going[l])
 
 
 class TsallisINF(LossWeighted):
@@ -283,7 +297,7 @@ class TsallisINF(LossWeighted):
 
     loss_estimate = staticmethod(_importance_weighted)
 
-    def _rule(self) -> Kernel:
+    def _block(self) -> Kernel:
         return bind(tsallis, SCALE=2.0 if self.estimator == "iw" else 4.0)
 
     def _note(self, labels: Sequence[Hashable], p: Array) -> tuple[Any, ...]:
@@ -300,7 +314,7 @@ class TsallisINF(LossWeighted):
             raise ValueError("tsallis-inf with estimator='rv' learns from the Decision itself")
         labels = isinstance(note, (tuple, list)) and all(isinstance(x, (str, int)) for x in note)
         if not labels:
-            raise ValueError(f"the note of a decision must be a list of labels, not {note!r}")
+            raise ValueError(f"the note of a decision must be a list of labels, not {brief(note)}")
         return tuple(note)
 
     def _absorb(

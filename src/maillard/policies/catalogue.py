@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Hashable, Iterable
 from typing import Any
 
+from .checks import brief
 from .policy import REGISTRY, Policy
 
 #: The modules that hold the policies, in the order in which the catalogue shows them. A class is
@@ -18,7 +19,7 @@ for module in MODULES:
 def find(name: str) -> type[Policy]:
     """The class of a policy by its name in the catalogue."""
     if not isinstance(name, str):
-        raise ValueError(f"a policy is named by a string, not {name!r}")
+        raise ValueError(f"a policy is named by a string, not {brief(name)}")
     if name in REGISTRY:
         return REGISTRY[name]
     near = difflib.get_close_matches(name.lower(), REGISTRY, n=3, cutoff=0.5)
@@ -38,7 +39,9 @@ def catalogue() -> dict[str, type[Policy]]:
 
 def describe(which: str | type[Policy]) -> dict[str, Any]:
     """What the catalogue says of a policy, given by name or class, as plain data."""
-    cls = find(which) if isinstance(which, str) else which
+    cls = which if isinstance(which, type) else find(which)
+    if not issubclass(cls, Policy):
+        raise ValueError(f"{cls.__name__} is no policy")
     return {
         "name": cls.slug,
         "title": cls.title,

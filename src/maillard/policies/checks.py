@@ -10,15 +10,24 @@ import numpy as np
 LARGEST = 1e100
 
 
+def brief(value: Any) -> str:
+    """A value as error messages show it: on one line, and not for ever."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 80 else f"{text[:79]}…"
+
+
 def labels_of(arms: Any) -> tuple[Any, ...]:
     """The labels that `arms`, a number or a list, stands for."""
     if isinstance(arms, (int, np.integer)) and not isinstance(arms, bool):
         if arms < 2:
-            raise ValueError(f"a bandit needs at least 2 arms, not {arms}")
-        return tuple(range(arms))
+            raise ValueError(f"a bandit needs at least 2 arms, not {brief(arms)}")
+        try:
+            return tuple(range(arms))
+        except (OverflowError, MemoryError):
+            raise ValueError(f"{brief(arms)} arms are too many") from None
     # A set has no order of its own: another run would number the arms differently.
     if isinstance(arms, (str, bytes, set, frozenset)) or not isinstance(arms, Iterable):
-        raise ValueError(f"arms must be a number or a list of labels, not {arms!r}")
+        raise ValueError(f"arms must be a number or a list of labels, not {brief(arms)}")
     labels = tuple(checked_label(label) for label in arms)
     if len(labels) < 2:
         raise ValueError(f"a bandit needs at least 2 arms, not {len(labels)}")
@@ -34,14 +43,14 @@ def checked_label(label: Any) -> Any:
     """The label as a plain string or integer."""
     plain = label.item() if isinstance(label, np.generic) else label
     if not isinstance(plain, (str, int)) or isinstance(plain, bool):
-        raise ValueError(f"an arm's label must be a string or an integer, not {label!r}")
+        raise ValueError(f"an arm's label must be a string or an integer, not {brief(label)}")
     return plain
 
 
 def as_many(name: str, values: Any, count: int) -> list[Any]:
     """A list with one value for each choice."""
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
-        raise ValueError(f"{count} choices but {name} is {values!r}")
+        raise ValueError(f"{count} choices but {name} is {brief(values)}")
     found = list(values)
     if len(found) != count:
         raise ValueError(f"{count} choices but {len(found)} {name}")
@@ -56,7 +65,7 @@ def is_batch(choice: Any) -> bool:
 def whole(name: str, value: Any, low: int = 1) -> int:
     """A whole number of at least `low`."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < low:
-        raise ValueError(f"{name} must be a whole number of at least {low}, not {value!r}")
+        raise ValueError(f"{name} must be a whole number of at least {low}, not {brief(value)}")
     return int(value)
 
 
@@ -64,7 +73,7 @@ def share(name: str, value: Any) -> float:
     """A number in [0, 1]."""
     number = isinstance(value, (int, float, np.floating)) and not isinstance(value, bool)
     if not number or not 0.0 <= value <= 1.0:
-        raise ValueError(f"{name} must be a number in [0, 1], not {value!r}")
+        raise ValueError(f"{name} must be a number in [0, 1], not {brief(value)}")
     return float(value)
 
 

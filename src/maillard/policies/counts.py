@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .checks import LARGEST
+from .checks import LARGEST, brief
 from .learning import PULLS, TOTAL
 
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ def checked(
     """Pulls, scaled totals and scaled sums of squares; a ValueError where they are impossible."""
     arms = len(policy.arms)
     n, s = _numbers("pulls", pulls, arms), _numbers("totals", totals, arms)
-    x = (s - n * policy._shift) / policy._scale
+    with np.errstate(invalid="ignore"):  # infinite ones are refused below
+        x = (s - n * policy._shift) / policy._scale
     x, fits = possible(policy, n, x)
     for i, label in enumerate(policy.arms):
         if not (0 <= n[i] <= 2**53 and n[i] == np.floor(n[i])):
@@ -73,9 +74,12 @@ def added_spread(state: Array, n: Array, x: Array, q: Array | None) -> Array:
 
 def _numbers(name: str, values: Any, arms: int) -> Array:
     try:
-        array = np.array(values, dtype=np.float64)
+        given = np.asarray(values)
+        if given.dtype.kind not in "biufO":
+            raise TypeError
+        array = given.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{name} must be numbers, not {values!r}") from None
+        raise ValueError(f"{name} must be numbers, not {brief(values)}") from None
     if array.shape != (arms,):
         raise ValueError(f"{name} must have one number for each of {arms} arms")
     return array

@@ -9,7 +9,7 @@ import numpy as np
 from ..compiled import Kernel, bind, kernel
 from ..divergence import k_inf, k_inf_upper
 from .checks import whole
-from .formula import adapt
+from .formula import adapt, shared
 from .learning import PULLS, TOTAL
 from .policy import Array, Policy
 
@@ -88,7 +88,12 @@ class EmpiricalLaws(Policy):
 
     def _bound_kernel(self) -> Kernel:
         assert sum(len(spec.parts) for spec in self._declared.values()) <= 4
-        return bind(bound_at, level=adapt(self._level(), self._words()))
+        return bind(bound_at, level=self._adapted_level())
+
+    def _adapted_level(self) -> Kernel:
+        """The formula `level`, as the rules call it."""
+        words = {"pulls": self._words()["pulls"], **shared(self._words())}
+        return adapt(self._level(), words)  # type: ignore[no-any-return]
 
     def _added(self, position: int) -> None:
         self._laws.append({})

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..compiled import Kernel, bind, build
 from . import learning, rules
-from .formula import adapt
+from .formula import adapt, shared
 from .policy import Array, Policy
 from .quadrature import SIGNATURE as ARGMAX_SIGNATURE
 from .quadrature import argmax_probabilities
@@ -45,7 +45,7 @@ class Indexed(Policy):
         if self.forced and waiting.any():
             raise ValueError("indices are defined once every arm has been pulled")
         self._choose_now(0.0)
-        return np.array(self._work[rules.SCRATCH + 1])
+        return np.array(self._work[rules.SCRATCH + rules.INDICES])
 
 
 class Perturbed(Policy):
@@ -61,6 +61,11 @@ class Perturbed(Policy):
 
     family: ClassVar[int]
 
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if cls.rows[:1] != ("chance",):
+            raise TypeError(f"{cls.__name__}: the rows of a Perturbed policy begin with 'chance'")
+
     def _rule(self) -> Kernel:
         return rules.perturbed
 
@@ -72,8 +77,18 @@ class Perturbed(Policy):
         fill(state, self._seen + 1.0, self._numbers, laws)
         return laws
 
+    def _law_formula(self) -> Kernel:
+        """The formula `law`, as the rules call it."""
+        # The draws are independent: the law of one arm knows nothing of how the others stand.
+        words = {
+            word: meaning
+            for word, meaning in self._words().items()
+            if word not in ("best", "chance")
+        }
+        return adapt(type(self).law, words)  # type: ignore[attr-defined,no-any-return]
+
     def _laws_kernel(self) -> Kernel:
-        law = adapt(type(self).law, self._words())  # type: ignore[attr-defined]
+        law = self._law_formula()
         return bind(rules.draw_laws, law=law, **self._row_numbers())
 
     def _prepare(self, state: Array, positions: Sequence[int]) -> None:
@@ -81,7 +96,7 @@ class Perturbed(Policy):
         if self.forced and np.any(state[0] == 0.0):
             return
         chance = np.empty(state.shape[1])
-        total = _argmax()(self.family, self._draw_laws(state), -1, chance)
+        total = quadrature()(self.family, self._draw_laws(state), -1, chance)
         # The error is about 1e-14 an arm; a sum far from 1 would mean that the quadrature failed.
         if not abs(total - 1.0) <= 1e-12 * max(100, chance.size):
             raise ArithmeticError(f"{self.slug}: the chances of the largest draw sum to {total}")
@@ -98,7 +113,7 @@ class Perturbed(Policy):
         state = np.ascontiguousarray(self._state[:, positions])
         if not (self.forced and np.any(state[0] == 0.0)):
             for i in np.flatnonzero(log_p == -np.inf):
-                vector[positions[i]] = self._log_tail(state, p, int(i))
+                vector[positions[int(i)]] = self._log_tail(state, p, int(i))
         return vector
 
     def _log_tail(self, state: Array, p: Array, arm: int) -> float:
@@ -107,11 +122,14 @@ class Perturbed(Policy):
 
     def _log_chance(self, state: Array, arm: int) -> float:
         """ln P(the arm's draw is the largest)."""
-        return float(_argmax()(self.family, self._draw_laws(state), arm, np.empty(state.shape[1])))
+        return float(
+            quadrature()(self.family, self._draw_laws(state), arm, np.empty(state.shape[1]))
+        )
 
 
 @functools.cache
-def _argmax() -> Kernel:
+def quadrature() -> Kernel:
+    """The compiled integral: P(arm a's draw is the largest) for every arm, or ln P of one."""
     return build(argmax_probabilities, ARGMAX_SIGNATURE)
 
 
@@ -123,9 +141,14 @@ class LossWeighted(Weighted):
     needs_propensity = True
     countable = False
 
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if cls.rows[:1] != ("loss",):
+            raise TypeError(f"{cls.__name__}: the rows of a LossWeighted policy begin with 'loss'")
+
     def _learn(self) -> Kernel:
         given = ("reward", "propensity")
-        adapted = adapt(self._loss_estimate(), self._words(), given)
+        adapted = adapt(self._loss_estimate(), shared(self._words()), given)
         return bind(learning.count_loss, loss_estimate=adapted)
 
     def _loss_estimate(self) -> Kernel:

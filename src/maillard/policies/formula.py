@@ -19,6 +19,8 @@ from ..compiled import Kernel, kernel
 #: How many rows of statistics and how many parameters a formula may draw on.
 MAX_ROWS: Final = 4
 MAX_PARAMETERS: Final = 8
+#: Rows that are filled by their number and so come right after pulls and total.
+KEPT_FIRST: Final = frozenset(("spread", "loss", "chance"))
 
 _ROWS: Final = [f"row{i}" for i in range(MAX_ROWS)]
 _PARAMETERS: Final = [f"parameter{i}" for i in range(MAX_PARAMETERS)]
@@ -41,6 +43,24 @@ def vocabulary(
     if "spread" in words:
         words["variance"] = f"{words['spread']} / row0"
     return words | dict(zip(parameters, _PARAMETERS, strict=False))
+
+
+def shared(words: dict[str, str]) -> dict[str, str]:
+    """Those words that mean the same for all arms: t, K and the parameters."""
+    common = ("t", "arms", *_PARAMETERS)
+    return {word: meaning for word, meaning in words.items() if meaning in common}
+
+
+def check_names(owner: str, rows: tuple[str, ...], parameters: list[str]) -> None:
+    """A TypeError where a policy's rows or parameters cannot be what its formulas would read."""
+    if len(rows) > MAX_ROWS - 2:
+        raise TypeError(f"{owner}: a policy keeps at most {MAX_ROWS - 2} rows of its own")
+    for name in KEPT_FIRST.intersection(rows[1:]):
+        raise TypeError(f"{owner}: {name!r} must be the first of its rows")
+    if len(parameters) > MAX_PARAMETERS:
+        raise TypeError(f"{owner}: parameters may be at most {MAX_PARAMETERS} numbers together")
+    for name in vocabulary(("pulls", "total", *rows), (), False).keys() & parameters:
+        raise TypeError(f"{owner}: formulas know {name!r} already; name the parameter otherwise")
 
 
 def adapt(formula: Kernel, words: dict[str, str], given: tuple[str, ...] = ()) -> Any:

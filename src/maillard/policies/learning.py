@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 from ..compiled import kernel
 
 #: The arguments of every update: state, memory, arm, scaled reward, propensity, round, parameters.
@@ -28,6 +30,25 @@ def learn(*arguments: Any) -> None:
     raise NotImplementedError
 
 
+def learn_block(*arguments: Any) -> None:
+    """Open: an update of many trials; see `one_trial`."""
+    raise NotImplementedError
+
+
+@kernel
+def one_trial(state, memory, arm, reward, propensity, t, parameters):
+    """An update that is written over many trials, their lanes innermost, here for a single one.
+
+    learn_block(state[rows, arms, lanes], memory[numbers, lanes], arm[lanes], reward, propensity, t,
+    parameters, live): as `rules.one_trial`; only lanes with live = 1 have a reward to learn from.
+    """
+    learn_block(
+        state.reshape(state.shape[0], state.shape[1], 1), memory.reshape(memory.size, 1),
+        np.full(1, np.uint64(arm)), np.full(1, reward), np.full(1, propensity), np.full(1, t),
+        parameters, np.ones(1),
+    )  # fmt: skip
+
+
 @kernel
 def count(state, memory, arm, reward, propensity, t, parameters):
     """N_a and S_a."""
@@ -36,13 +57,23 @@ def count(state, memory, arm, reward, propensity, t, parameters):
 
 
 @kernel
-def count_spread(state, memory, arm, reward, propensity, t, parameters):
-    """N_a, S_a and Σ (r − mean)² by Welford's step, which does not cancel."""
-    before = 0.0 if state[PULLS, arm] == 0.0 else state[TOTAL, arm] / state[PULLS, arm]
-    count(state, memory, arm, reward, propensity, t, parameters)
-    after = state[TOTAL, arm] / state[PULLS, arm]
+def add_spread(state, arm, lane, reward):
+    """N_a, S_a and Σ (r − mean)² of one trial by Welford's step, which does not cancel."""
+    pulls, total = state[PULLS, arm, lane], state[TOTAL, arm, lane]
+    before = 0.0 if pulls == 0.0 else total / pulls
+    after = (total + reward) / (pulls + 1.0)
+    state[PULLS, arm, lane] = pulls + 1.0
+    state[TOTAL, arm, lane] = total + reward
     # The first reward is its own mean: (reward − 0)·(reward − reward) = 0.
-    state[SPREAD, arm] += max((reward - before) * (reward - after), 0.0)
+    state[SPREAD, arm, lane] += max((reward - before) * (reward - after), 0.0)
+
+
+@kernel
+def count_spread(state, memory, arm, reward, propensity, t, parameters, live):
+    """N_a, S_a and Σ (r − mean)² of many trials."""
+    for l in range(live.size):
+        if live[l] > 0.0:
+            add_spread(state, arm[l], l, reward[l])
 
 
 @kernel

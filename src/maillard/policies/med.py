@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from ..compiled import Kernel, kernel
+from ..compiled import Kernel, kernel, wide
 from ..divergence import kl
 from ..numeric import INFINITY, log
 from .empirical import EmpiricalLaws
 from .families import Indexed, Weighted
-from .learning import PULLS
+from .learning import PULLS, TOTAL
 from .parameters import Parameter
 from .policy import Array
 
@@ -83,51 +83,79 @@ class IMED(EmpiricalLaws, Indexed):
 PLACE = 2
 DIVERGENCE = 3
 CURRENT, REMAINING, NEXT = 1, 2, 4
+#: Where the number of rewards seen stands in the memory.
+SEEN = 0
 
 
 @kernel
-def first_of_list(state, memory, t, parameters, work, log_p, p):
+def first_of_list(state, memory, t, parameters, work, weight):
     """The first arm of the current list; uniform when none of these arms is on it."""
-    chosen = -1
-    for a in range(p.size):
-        if (int(state[PLACE, a]) & CURRENT) & (1 if chosen < 0 else 0):
-            chosen = a
-    for a in range(p.size):
-        hit = (a == chosen) | (chosen < 0)
-        share = 1.0 if chosen >= 0 else 1.0 / p.size
-        p[a] = share if hit else 0.0
-        log_p[a] = log(share) if hit else -INFINITY
+    arms, lanes = weight.shape
+    found = work[0, 0]
+    for l in range(lanes):
+        found[l] = 0.0
+    for a in range(arms):
+        for l in range(lanes):
+            listed = int(state[PLACE, a, l]) & CURRENT
+            weight[a, l] = float(listed) * (1.0 - found[l])
+            found[l] = max(found[l], float(listed))
+    for a in range(arms):
+        for l in range(lanes):
+            weight[a, l] = weight[a, l] if found[l] > 0.0 else 1.0
 
 
 @kernel
 def fill_kl(state):
     """kl(μ̂_a, μ̂_max) among the arms pulled so far."""
-    best = -INFINITY
+    wide()
+    best = np.full(state.shape[2], -INFINITY)
     for a in range(state.shape[1]):
-        if state[PULLS, a] > 0.0:
-            best = max(best, state[1, a] / state[PULLS, a])
+        for l in range(state.shape[2]):
+            mean = state[TOTAL, a, l] / state[PULLS, a, l]
+            best[l] = max(best[l], mean if state[PULLS, a, l] > 0.0 else -INFINITY)
     for a in range(state.shape[1]):
-        if state[PULLS, a] > 0.0:
-            state[DIVERGENCE, a] = kl(state[1, a] / state[PULLS, a], best)
+        for l in range(state.shape[2]):
+            mean = state[TOTAL, a, l] / state[PULLS, a, l]
+            state[DIVERGENCE, a, l] = kl(mean, best[l]) if state[PULLS, a, l] > 0.0 else 0.0
 
 
 @kernel
-def review(state, arm, seen, genuine):
+def review(state, memory, arm, genuine, live):
     """After a pull of `arm`: leave the lists, enter the next one, and turn the page at its end."""
-    place = int(state[PLACE, arm])
-    state[PLACE, arm] = float(place & NEXT)
-    for a in range(state.shape[1]):
-        if (int(state[PLACE, a]) & (REMAINING | NEXT)) | (state[PULLS, a] == 0.0):
-            continue
-        threshold = log(seen) - (log(state[PULLS, a]) if genuine else 0.0)
-        if state[PULLS, a] * state[DIVERGENCE, a] <= threshold:
-            state[PLACE, a] = float(int(state[PLACE, a]) | NEXT)
-    for a in range(state.shape[1]):
-        if int(state[PLACE, a]) & CURRENT:
-            return
-    for a in range(state.shape[1]):
-        listed = int(state[PLACE, a]) & NEXT
-        state[PLACE, a] = float(CURRENT | REMAINING) if listed else 0.0
+    wide()
+    arms, lanes = state.shape[1], state.shape[2]
+    threshold, listed = np.zeros(lanes), np.zeros(lanes)
+    for l in range(lanes):
+        if live[l] > 0.0:
+            state[PLACE, arm[l], l] = float(int(state[PLACE, arm[l], l]) & NEXT)
+        threshold[l] = log(memory[SEEN, l])
+    for a in range(arms):
+        for l in range(lanes):
+            pulls, place = state[PULLS, a, l], int(state[PLACE, a, l])
+            level = threshold[l] - (log(pulls) if genuine else 0.0)
+            free = ((place & (REMAINING | NEXT)) == 0) & (pulls > 0.0) & (live[l] > 0.0)
+            enters = free & (pulls * state[DIVERGENCE, a, l] <= level)
+            state[PLACE, a, l] = float(place + (NEXT if enters else 0))
+            listed[l] = max(listed[l], float(place & CURRENT))
+    for a in range(arms):
+        for l in range(lanes):
+            place = int(state[PLACE, a, l])
+            turned = float(CURRENT | REMAINING) if place & NEXT else 0.0
+            state[PLACE, a, l] = float(place) if listed[l] > 0.0 else turned
+
+
+@kernel
+def count_and_review(state, memory, arm, reward, propensity, t, parameters, live):
+    """N_a, S_a, and the lists by kl: they begin when every arm has been pulled once."""
+    again = np.zeros(live.size)
+    for l in range(live.size):
+        pulls = state[PULLS, arm[l], l]
+        again[l] = live[l] if pulls > 0.0 else 0.0
+        memory[SEEN, l] += live[l]
+        state[PULLS, arm[l], l] = pulls + live[l]
+        state[TOTAL, arm[l], l] += reward[l]
+    fill_kl(state)
+    review(state, memory, arm, parameters[0] != 0.0, again)
 
 
 class DMED(EmpiricalLaws):
@@ -146,6 +174,7 @@ class DMED(EmpiricalLaws):
     exactness = "closed form: all on the arm whose turn it is"
     rows = ("place", "divergence")
     derived = ("divergence",)
+    memory = 1
 
     divergence = _divergence()
     genuine = Parameter(True, "whether the threshold is ln t − ln N_a, not ln t")
@@ -157,26 +186,30 @@ class DMED(EmpiricalLaws):
         super()._start()
         self._state[PLACE] = float(CURRENT | REMAINING)
 
-    def _rule(self) -> Kernel:
+    def _block(self) -> Kernel:
         return first_of_list
+
+    def _learn_block(self) -> Kernel | None:
+        return count_and_review if self.divergence == "kl" else None
 
     def _absorb(
         self, position: int, x: float, propensity: float, round: int, note: tuple[Any, ...]
     ) -> None:
         first = self._state[PULLS, position] == 0.0
         super()._absorb(position, x, propensity, round, note)
-        if first:
-            return  # the lists begin when every arm has been pulled once, and hold all of them
         if self.divergence == "kl":
-            self._compiled("kl", "void(float64[:, ::1])", lambda: fill_kl)(self._state)
-        else:
-            pulled = np.flatnonzero(self._state[PULLS])
-            known = np.ascontiguousarray(self._state[:, pulled])
-            super()._prepare(known, pulled.tolist())
-            self._state[DIVERGENCE, pulled] = known[DIVERGENCE]
-        signature = "void(float64[:, ::1], int64, float64, boolean)"
+            return
+        self._memory[SEEN] += 1.0
+        if first:
+            return
+        pulled = np.flatnonzero(self._state[PULLS])
+        known = np.ascontiguousarray(self._state[:, pulled])
+        super()._prepare(known, pulled.tolist())
+        self._state[DIVERGENCE, pulled] = known[DIVERGENCE]
+        signature = "void(float64[:, :, ::1], float64[:, ::1], int64[::1], boolean, float64[::1])"
         turn = self._compiled("review", signature, lambda: review)
-        turn(self._state, position, float(self._seen + 1), self.genuine)
+        arm = np.array([position])
+        turn(self._state[:, :, None], self._memory[:, None], arm, self.genuine, np.ones(1))
 
     def _prepare(self, state: Array, positions: Any) -> None:
         """Nothing: the lists were brought up to date by the last reward."""

@@ -6,6 +6,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from .checks import brief
+
 REQUIRED: Final = object()
 #: No parameter may be larger: products of two stay finite.
 LARGEST: Final = 1e100
@@ -77,11 +79,11 @@ class Parameter:
         if self.choices:
             if value not in self.choices:
                 words = ", ".join(repr(c) for c in self.choices)
-                raise ValueError(f"{where} must be one of {words}, not {value!r}")
+                raise ValueError(f"{where} must be one of {words}, not {brief(value)}")
             return value
         if self.vector:
             if isinstance(value, str) or not hasattr(value, "__iter__"):
-                raise ValueError(f"{where} takes one number for each arm, not {value!r}")
+                raise ValueError(f"{where} takes one number for each arm, not {brief(value)}")
             return tuple(self._number(where, v) for v in value)
         if self._parts:
             if isinstance(value, str) or not isinstance(value, Sequence):
@@ -97,15 +99,15 @@ class Parameter:
             value = value.item()
         if isinstance(self.default, bool):
             if not isinstance(value, bool):
-                raise ValueError(f"{where} must be True or False, not {value!r}")
+                raise ValueError(f"{where} must be True or False, not {brief(value)}")
             return value
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise ValueError(f"{where} must be a number, not {value!r}")
+            raise ValueError(f"{where} must be a number, not {brief(value)}")
         inside = self.low < value < self.high if self.open else self.low <= value <= self.high
         if not inside or not abs(value) <= LARGEST:
-            raise ValueError(f"{where} must be {self._number_range}, not {value!r}")
+            raise ValueError(f"{where} must be {self._number_range}, not {brief(value)}")
         if self.integer and value != math.floor(value):
-            raise ValueError(f"{where} must be a whole number, not {value!r}")
+            raise ValueError(f"{where} must be a whole number, not {brief(value)}")
         return int(value) if self.integer else float(value)
 
     @property

@@ -11,7 +11,7 @@ import functools
 import inspect
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from . import counts, learning, rules, storage
 from .checks import (
     LARGEST,
     as_many,
+    brief,
     checked_label,
     is_batch,
     labels_of,
@@ -29,7 +30,7 @@ from .checks import (
     whole,
 )
 from .decision import Decision, Decisions
-from .formula import MAX_PARAMETERS, MAX_ROWS, adapt, vocabulary
+from .formula import MAX_PARAMETERS, MAX_ROWS, adapt, check_names, shared, vocabulary
 from .parameters import Parameter
 
 Array = NDArray[np.float64]
@@ -40,6 +41,10 @@ REGISTRY: dict[str, type["Policy"]] = {}
 
 #: For the policies whose formula makes sense whatever the rewards are.
 ANY_RANGE = ("bounded", "below", "nonnegative", "real")
+
+
+#: What every policy takes when it is made.
+_ARGUMENTS = ("arms", "rewards", "initial", "floor", "binarise")
 
 
 class InexactProbabilityError(ValueError):
@@ -96,7 +101,12 @@ class Policy:
         cls._prepares = cls._prepare is not Policy._prepare
         cls._notes = cls._note is not Policy._note
         own = {n: v for n, v in vars(cls).items() if isinstance(v, Parameter)}
+        for name in own:
+            if hasattr(Policy, name) or name in _ARGUMENTS:
+                raise TypeError(f"{cls.__name__}: every policy has a {name!r} already")
         cls._declared = {**cls._declared, **own}
+        parts = [part for spec in cls._declared.values() for part in spec.parts]
+        check_names(cls.__name__, cls.rows, parts)
         parameters = [
             inspect.Parameter(
                 name,
@@ -108,6 +118,9 @@ class Policy:
         base = list(inspect.signature(Policy.__init__).parameters.values())[1:-1]
         cls.__signature__ = inspect.Signature([*base, *parameters])  # type: ignore[attr-defined]
         if "slug" in vars(cls):
+            known = REGISTRY.get(cls.slug, cls)
+            if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
+                raise TypeError(f"{cls.__name__}: there is a policy {cls.slug!r} already")
             REGISTRY[cls.slug] = cls
 
     def __init__(
@@ -124,7 +137,7 @@ class Policy:
         self.parameters = self._validated(parameters)
         self._rewards = self._range(rewards)
         if initial not in ("shuffled", "in-order"):
-            raise ValueError(f"initial must be 'shuffled' or 'in-order', not {initial!r}")
+            raise ValueError(f"initial must be 'shuffled' or 'in-order', not {brief(initial)}")
         self._initial = initial
         self._floor = share("floor", floor)
         low, high = self.rewards
@@ -160,13 +173,21 @@ class Policy:
         """The compiled template, formulas filled in, that gives the distribution."""
         raise NotImplementedError
 
+    def _block(self) -> Kernel | None:
+        """In place of `_rule`, a rule over many trials: for what is more than a formula an arm."""
+        return None
+
     def _mixture(self) -> Kernel | None:
         """The formula for the uniform share of every distribution, if there is one."""
         return getattr(self, "mixture", None)
 
     def _learn(self) -> Kernel:
         """The compiled template that learns from one reward."""
-        return learning.count_spread if "spread" in self.rows else learning.count
+        return learning.count
+
+    def _learn_block(self) -> Kernel | None:
+        """In place of `_learn`, an update of many trials."""
+        return learning.count_spread if "spread" in self.rows else None
 
     def _prepare(self, state: Array, positions: Sequence[int]) -> None:
         """Fill rows of `state` that are computed from what only Python knows."""
@@ -226,13 +247,13 @@ class Policy:
 
     def _choose_kernel(self) -> Any:
         """The distribution and a choice from it, as plain functions; `build` compiles them."""
-        mixture = self._mixture()
+        mixture, block = self._mixture(), self._block()
         mix: Any = rules.unmixed
         if mixture is not None:
-            mix = bind(rules.formula_mixed, mixture=adapt(mixture, self._words()))
+            mix = bind(rules.formula_mixed, mixture=adapt(mixture, shared(self._words())))
         return bind(
             rules.choose,
-            rule=self._rule(),
+            rule=self._rule() if block is None else bind(rules.one_trial, block=block),
             mix=mix,
             first_pulls=bind(rules.first_pulls, IN_ORDER=self.initial == "in-order"),
             FORCED=self.forced,
@@ -244,7 +265,7 @@ class Policy:
         """Lay out what depends on the number of arms; kernels are fetched at first use."""
         arms = len(self._labels)
         self._position = {label: i for i, label in enumerate(self._labels)}
-        self._work = np.zeros((4, arms))
+        self._work = np.zeros((rules.WORK_ROWS, arms))
         self._p, self._log_p = self._work[rules.P], self._work[rules.LOG_P]
         self._choose: Kernel = self._first_choose
         self._learn_one: Kernel = self._first_learn
@@ -261,7 +282,9 @@ class Policy:
         return self._choose(*arguments)
 
     def _first_learn(self, *arguments: Any) -> None:
-        self._learn_one = build(self._learn(), learning.SIGNATURE)
+        block = self._learn_block()
+        one = self._learn() if block is None else bind(learning.one_trial, learn_block=block)
+        self._learn_one = build(one, learning.SIGNATURE)
         self._learn_one(*arguments)
 
     @property
@@ -286,7 +309,7 @@ class Policy:
             f"{self.slug} has no distribution over these arms: its formula gave no finite weight"
         )
 
-    def _restricted(self, eligible: Iterable[Hashable]) -> tuple[list[int], Array, Array]:
+    def _restricted(self, eligible: Iterable[Hashable]) -> tuple[Sequence[int], Array, Array]:
         """Positions, p and log p of the policy restricted to some of its arms."""
         positions = self._positions(eligible)
         if len(positions) == len(self._labels):
@@ -295,15 +318,17 @@ class Policy:
             return positions, self._p, self._log_p
         state = np.ascontiguousarray(self._state[:, positions])
         self._prepare(state, positions)
-        work = np.zeros((4, len(positions)))
+        work = np.zeros((rules.WORK_ROWS, len(positions)))
         t = self._seen + 1.0
         if self._choose(state, self._memory, t, self._numbers, work, self._floor, 0.0)[0] < 0:
             raise self._no_distribution()
         return positions, work[rules.P], work[rules.LOG_P]
 
-    def _positions(self, eligible: Iterable[Hashable]) -> list[int]:
+    def _positions(self, eligible: Iterable[Hashable]) -> Sequence[int]:
+        if eligible is self._labels:  # everything: no need to look up a hundred thousand labels
+            return range(len(self._labels))
         if isinstance(eligible, (str, bytes)) or not isinstance(eligible, Iterable):
-            raise ValueError(f"eligible must be a list of labels, not {eligible!r}")
+            raise ValueError(f"eligible must be a list of labels, not {brief(eligible)}")
         positions = sorted({self._at(label) for label in eligible})
         if not positions:
             raise ValueError("eligible must name at least one arm")
@@ -317,9 +342,13 @@ class Policy:
         """Their logarithms: finite where the probability itself underflows, −∞ where it is 0."""
         return self._vector(eligible, 2, -math.inf)
 
-    def _vector(self, eligible: Iterable[Hashable] | None, which: int, absent: float) -> Array:
+    def _vector(
+        self, eligible: Iterable[Hashable] | None, which: Literal[1, 2], absent: float
+    ) -> Array:
         everything = self._labels if eligible is None else eligible
         result = self._restricted(everything)
+        if len(result[0]) == len(self._labels):
+            return result[which].copy()
         vector = np.full(len(self._labels), absent)
         vector[result[0]] = result[which]
         return vector
@@ -423,19 +452,21 @@ class Policy:
         if type(reward) is not float:
             if isinstance(reward, (str, bytes, complex)) or reward is None:
                 raise ValueError(
-                    f"the reward of arm {self._labels[position]!r} must be a number, not {reward!r}"
+                    f"the reward of arm {self._labels[position]!r} must be a number, "
+                    f"not {brief(reward)}"
                 )
             try:
                 reward = float(reward)
             except (TypeError, ValueError, OverflowError):
                 raise ValueError(
                     f"the reward of arm {self._labels[position]!r} must be one number, "
-                    f"not {reward!r}"
+                    f"not {brief(reward)}"
                 ) from None
         low, high = self.rewards
         if not (low <= reward <= high and -LARGEST <= reward <= LARGEST and self._accepts(reward)):
             raise ValueError(
-                f"reward {reward!r} of arm {self._labels[position]!r} is not {self._range_text()}"
+                f"reward {brief(reward)} of arm {self._labels[position]!r} "
+                f"is not {self._range_text()}"
             )
         return reward  # type: ignore[no-any-return]
 
@@ -456,7 +487,7 @@ class Policy:
         if not self.needs_propensity:
             return 1.0, 1, ()
         if type(round) is not int or not 1 <= round <= 2**53:
-            raise ValueError(f"the round of a decision must be a whole number, not {round!r}")
+            raise ValueError(f"the round of a decision must be a whole number, not {brief(round)}")
         return self._checked_propensity(propensity), round, self._checked_note(note)
 
     def _checked_note(self, note: Any) -> tuple[Any, ...]:
@@ -471,7 +502,7 @@ class Policy:
             )
         number = isinstance(propensity, (float, int, np.floating)) and 0.0 < propensity <= 1.0
         if not number or 1.0 / propensity > LARGEST:
-            raise ValueError(f"a propensity must be in (0, 1], not {propensity!r}")
+            raise ValueError(f"a propensity must be in (0, 1], not {brief(propensity)}")
         return float(propensity)
 
     def _learnable(self, position: int, reward: float) -> float:
@@ -553,7 +584,7 @@ class Policy:
             hint = f"; did you mean {', '.join(near)}?" if near else ""
             shown = ", ".join(repr(x) for x in self._labels[:8])
             more = ", …" if len(self._labels) > 8 else ""
-            raise ValueError(f"unknown arm {label!r}: the arms are {shown}{more}{hint}")
+            raise ValueError(f"unknown arm {brief(label)}: the arms are {shown}{more}{hint}")
         return position
 
     def add_arm(self, label: Hashable) -> None:
@@ -615,8 +646,7 @@ class Policy:
     def _validated(self, given: dict[str, Any]) -> dict[str, Any]:
         for name in given:
             if name not in self._declared:
-                shared = ("rewards", "initial", "floor", "binarise")
-                near = difflib.get_close_matches(name, [*self._declared, *shared], n=1)
+                near = difflib.get_close_matches(name, [*self._declared, *_ARGUMENTS], n=1)
                 hint = f"; did you mean {near[0]!r}?" if near else ""
                 known = ", ".join(self._declared) or "none of its own"
                 raise ValueError(
@@ -639,7 +669,7 @@ class Policy:
         try:
             low, high = (float(x) for x in rewards)
         except (TypeError, ValueError, OverflowError):
-            raise ValueError(f"rewards must be a pair (L, U), not {rewards!r}") from None
+            raise ValueError(f"rewards must be a pair (L, U), not {brief(rewards)}") from None
         if not low < high:
             raise ValueError(f"rewards=(L, U) needs L < U, not ({low:g}, {high:g})")
         if any(math.isfinite(end) and abs(end) > LARGEST for end in (low, high)):

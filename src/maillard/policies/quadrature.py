@@ -114,9 +114,10 @@ LAWS: Final = {
     "gaussian": Law(GAUSSIAN, ("mean", "sd", "clip")),
     # exp(−e^−y), y = (z − location)/scale: Boltzmann-Gumbel exploration.
     "gumbel": Law(GUMBEL, ("location", "scale")),
-    # With probability `weight` the law ½exp(−count·kl(mean, x)), on both sides of the mean, of
-    # ExpTS; else the mean itself, as in ExpTS+.
-    "exponential": Law(EXPONENTIAL, ("mean", "count", "weight")),
+    # With probability `weight` the law ½exp(−(N − 1)·kl(mean, x)), on both sides of the mean, of
+    # ExpTS; else the mean itself, as in ExpTS+. N and the mean come as N·mean and N·(1 − mean):
+    # 1 − mean would have lost digits where the mean is near 1.
+    "exponential": Law(EXPONENTIAL, ("successes", "failures", "weight")),
     # The two-sided Rayleigh law ½exp(−(x−mean)²/(2·scale²)) of MOTS-J, cut off at `clip`.
     "rayleigh": Law(RAYLEIGH, ("mean", "scale", "clip")),
 }
@@ -291,21 +292,21 @@ def _prepare(law, parameters, state):
                     _stirling(n) - _stirling(first) - _stirling(second)
                 )
         elif law == EXPONENTIAL:
-            weight = parameters[2, b]
-            state[COUNT, b] = second
-            state[SIDE, b] = 1.0 if first <= 0.5 else -1.0
-            state[RARE, b] = min(first, 1.0 - first)
+            n, weight = first + second, parameters[2, b]
+            state[COUNT, b] = n - 1.0
+            state[SIDE, b] = 1.0 if first <= second else -1.0
+            state[RARE, b] = min(first, second) / n
             state[MIX, b] = weight
             if first == 0.0:
                 state[MODE, b] = -FAR
-            elif first == 1.0:
+            elif second == 0.0:
                 state[MODE, b] = FAR
             else:
-                state[MODE, b] = log(first / (1.0 - first))
-            if first == 0.0 or second == 0.0:
+                state[MODE, b] = log(first / second)
+            if first == 0.0 or n == 1.0:
                 state[LOW, b] = 0.5 * weight + (1.0 - weight if first == 0.0 else 0.0)
-            if first == 1.0 or second == 0.0:
-                state[HIGH, b] = 0.5 * weight + (1.0 - weight if first == 1.0 else 0.0)
+            if second == 0.0 or n == 1.0:
+                state[HIGH, b] = 0.5 * weight + (1.0 - weight if second == 0.0 else 0.0)
         elif law == GUMBEL:
             state[MODE, b] = first
             state[COUNT, b] = 1.0 / second

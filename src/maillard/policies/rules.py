@@ -6,18 +6,23 @@ formulas fill. All share one argument list: the state (rows of statistics × arm
 well as p, because p underflows at N·kl > 745 and a propensity that is divided by must not.
 """
 
-from typing import Any
+from typing import Any, Final
 
-from ..compiled import kernel
+import numpy as np
+
+from ..compiled import kernel, wide
 from ..numeric import INFINITY, exp, log
 
-#: What `choose` takes and returns; its work space has four rows: p, log p, and two for the rules.
+#: What `choose` takes and returns; rows of its work space: p, log p, and six for the rules.
 CHOOSE_SIGNATURE = (
     "Tuple((int64, float64, float64))"
     "(float64[:, ::1], float64[::1], float64, float64[::1], float64[:, ::1], float64, float64)"
 )
 PICK_SIGNATURE = "Tuple((int64, float64, float64))(float64[::1], float64[::1], float64)"
 P, LOG_P, SCRATCH = 0, 1, 2
+#: Where the rules leave the indices, among their rows.
+INDICES: Final = 1
+WORK_ROWS: Final = 8
 
 
 def estimate_formula(*arguments: float) -> float:
@@ -51,14 +56,26 @@ def rule(*arguments: Any) -> None:
 
 
 @kernel
+def largest(x):
+    """max x; four at a time, because one after the other waits four cycles for each."""
+    wide()
+    a, b, c, d = -INFINITY, -INFINITY, -INFINITY, -INFINITY
+    whole = x.size - x.size % 4
+    for i in range(0, whole, 4):
+        a, b = max(a, x[i]), max(b, x[i + 1])
+        c, d = max(c, x[i + 2]), max(d, x[i + 3])
+    for i in range(whole, x.size):
+        a = max(a, x[i])
+    return max(max(a, b), max(c, d))
+
+
+@kernel
 def sample_means(state, t, parameters, estimate):
     """S_a / N_a by one division, so that equal rationals are equal doubles and ties are exact."""
-    best = -INFINITY
+    wide()
     for a in range(estimate.size):
         estimate[a] = state[1, a] / state[0, a]
-    for a in range(estimate.size):
-        best = max(best, estimate[a])
-    return best
+    return largest(estimate)
 
 
 #: Row numbers beyond those that a policy keeps read row 0 instead: bound per policy.
@@ -70,6 +87,7 @@ ROW_3 = 0
 @kernel
 def formula_estimates(state, t, parameters, estimate):
     """Each arm's estimate by the policy's own formula, and the largest."""
+    wide()
     arms = float(estimate.size)
     p0, p1, p2, p3 = parameters[0], parameters[1], parameters[2], parameters[3]
     p4, p5, p6, p7 = parameters[4], parameters[5], parameters[6], parameters[7]
@@ -87,6 +105,7 @@ def formula_estimates(state, t, parameters, estimate):
 @kernel
 def weighted(state, memory, t, parameters, work, log_p, p):
     """p_a ∝ exp(log_weight_a)."""
+    wide()
     arms = float(p.size)
     p0, p1, p2, p3 = parameters[0], parameters[1], parameters[2], parameters[3]
     p4, p5, p6, p7 = parameters[4], parameters[5], parameters[6], parameters[7]
@@ -102,9 +121,8 @@ def weighted(state, memory, t, parameters, work, log_p, p):
 @kernel
 def normalise(log_p, p):
     """From log-weights to probabilities and their logarithms: the maximum is subtracted first."""
-    top = -INFINITY
-    for a in range(p.size):
-        top = max(top, log_p[a])
+    wide()
+    top = largest(log_p)
     for a in range(p.size):
         p[a] = exp(log_p[a] - top)
     total = 0.0
@@ -120,21 +138,23 @@ def normalise(log_p, p):
 @kernel
 def maximised(state, memory, t, parameters, work, log_p, p):
     """Uniform on the arms with the largest index: ties are shared, and the distribution says so."""
+    wide()
     arms = float(p.size)
     p0, p1, p2, p3 = parameters[0], parameters[1], parameters[2], parameters[3]
     p4, p5, p6, p7 = parameters[4], parameters[5], parameters[6], parameters[7]
     best = estimates(state, t, parameters, work[0])
     for a in range(p.size):
-        work[1, a] = index(
+        work[INDICES, a] = index(
             state[0, a], state[ROW_1, a], state[ROW_2, a], state[ROW_3, a],
             work[0, a], best, t, arms, p0, p1, p2, p3, p4, p5, p6, p7,
         )  # fmt: skip
-    share_maximum(work[1], log_p, p)
+    share_maximum(work[INDICES], log_p, p)
 
 
 @kernel
 def share_maximum(indices, log_p, p):
     """The uniform distribution on the argmax."""
+    wide()
     top = -INFINITY
     for a in range(p.size):
         top = max(top, indices[a])
@@ -154,6 +174,7 @@ def law(*arguments: float) -> Any:
 @kernel
 def draw_laws(state, t, parameters, laws):
     """Every arm's law by the policy's own formula."""
+    wide()
     arms = float(state.shape[1])
     p0, p1, p2, p3 = parameters[0], parameters[1], parameters[2], parameters[3]
     p4, p5, p6, p7 = parameters[4], parameters[5], parameters[6], parameters[7]
@@ -214,6 +235,49 @@ def sum_of_others(x, out):
         running += x[a]
 
 
+def block(*arguments: Any) -> None:
+    """Open: a rule over many trials side by side; see `one_trial`."""
+    raise NotImplementedError
+
+
+@kernel
+def one_trial(state, memory, t, parameters, work, log_p, p):
+    """A rule that is written over many trials, their lanes innermost, here for a single one.
+
+    What is more than a formula for each arm is written once in that form, which the simulator runs
+    64 trials at a time: block(state[rows, arms, lanes], memory[numbers, lanes], t[lanes],
+    parameters, work[6, arms, lanes], weight[arms, lanes]) leaves un-normalised weights.
+    """
+    arms = p.size
+    rounds = np.full(1, t)
+    weight = p.reshape(arms, 1)
+    block(
+        state.reshape(state.shape[0], arms, 1), memory.reshape(memory.size, 1), rounds, parameters,
+        work.reshape(work.shape[0], arms, 1), weight,
+    )  # fmt: skip
+    total = 0.0
+    for a in range(arms):
+        total += p[a]
+    for a in range(arms):
+        p[a] = p[a] / total
+        log_p[a] = log(p[a])
+
+
+@kernel
+def share_largest(indices, weight, top):
+    """1 where a trial's largest index stands, 0 elsewhere: ties are shared. `indices` stay."""
+    wide()
+    arms, lanes = weight.shape
+    for l in range(lanes):
+        top[l] = -INFINITY
+    for a in range(arms):
+        for l in range(lanes):
+            top[l] = max(top[l], indices[a, l])
+    for a in range(arms):
+        for l in range(lanes):
+            weight[a, l] = 1.0 if indices[a, l] == top[l] else 0.0
+
+
 @kernel
 def mixed(share, log_p, p):
     """p' = (1−γ) p + γ/K: every arm keeps at least γ/K."""
@@ -252,10 +316,11 @@ IN_ORDER = False
 @kernel
 def first_pulls(pulls, log_p, p):
     """Uniform on the arms not pulled yet (or the first of them); False when there are none."""
-    waiting = 0.0
+    wide()
+    waiting = 0
     for a in range(p.size):
-        waiting += 1.0 if pulls[a] == 0.0 else 0.0
-    if waiting == 0.0:
+        waiting += 1 if pulls[a] == 0.0 else 0
+    if waiting == 0:
         return False
     share = 1.0 if IN_ORDER else 1.0 / waiting
     left = 1.0 if IN_ORDER else waiting
@@ -287,6 +352,7 @@ def choose(state, memory, t, parameters, work, floor, u):
 
     The choice costs nothing beside the distribution, and one compiled function a policy is enough.
     """
+    wide()
     p, log_p, scratch = work[P], work[LOG_P], work[SCRATCH:]
     if not (FORCED and first_pulls(state[0], log_p, p)):
         rule(state, memory, t, parameters, scratch, log_p, p)

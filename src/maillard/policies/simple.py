@@ -1,6 +1,7 @@
 """Yardsticks: uniform, a fixed distribution, ε-greedy."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -55,6 +56,10 @@ class Fixed(Weighted):
         if not sum(self.weights) > 0.0:
             raise ValueError("fixed: one weight at least must be positive")
         self._state[2] = self.weights
+
+    def _restore_extra(self, stored: Mapping[str, Any]) -> None:
+        if tuple(self._state[2].tolist()) != self.weights:
+            raise ValueError("the statistic weight must repeat the weights")
 
     def _prepare(self, state: Array, positions: Sequence[int]) -> None:
         """Nothing to work out, but a distribution needs a positive weight."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .checks import checked_label, finite_row, whole
+from .checks import brief, checked_label, finite_row, whole
 from .counts import possible
 
 if TYPE_CHECKING:
@@ -93,12 +93,13 @@ def from_state(state: Mapping[str, Any] | str) -> "Policy":
         raise ValueError("this is not the state of a policy: it names no format and no policy")
     if state["format"] != STATE_FORMAT:
         raise ValueError(
-            f"the state has format {state['format']!r}; this version reads format {STATE_FORMAT}"
+            f"the state has format {brief(state['format'])}; "
+            f"this version reads format {STATE_FORMAT}"
         )
     from .catalogue import find
 
     if not isinstance(state["policy"], str):
-        raise ValueError(f"a state names its policy, not {state['policy']!r}")
+        raise ValueError(f"a state names its policy, not {brief(state['policy'])}")
     cls = find(state["policy"])
     try:
         return restored(cls, state)

@@ -139,8 +139,8 @@ class ExpTS(Perturbed):
     family = EXPONENTIAL
 
     @staticmethod
-    def law(pulls, mean):
-        return mean, pulls - 1.0, 1.0
+    def law(pulls, total):
+        return total, pulls - total, 1.0
 
 
 class ExpTSPlus(Perturbed):
@@ -153,8 +153,8 @@ class ExpTSPlus(Perturbed):
     family = EXPONENTIAL
 
     @staticmethod
-    def law(pulls, mean, arms):
-        return mean, pulls - 1.0, 1.0 / arms
+    def law(pulls, total, arms):
+        return total, pulls - total, 1.0 / arms
 
 
 class MOTS(Perturbed):
@@ -245,7 +245,7 @@ class NPTS(EmpiricalLaws, Perturbed):
         """Whether all rewards so far, of the arms in play, are L or U."""
         return all(x in (0.0, 1.0) for law in self._laws for x in law)
 
-    def _restricted(self, eligible: Iterable[Hashable]) -> tuple[list[int], Array, Array]:
+    def _restricted(self, eligible: Iterable[Hashable]) -> tuple[Sequence[int], Array, Array]:
         if not self.exact:
             raise InexactProbabilityError(
                 "npts has no exact probabilities once a reward lies strictly between L and U; "
@@ -271,7 +271,7 @@ class NPTS(EmpiricalLaws, Perturbed):
         unknown = np.full(len(self.arms), math.nan)
         return Decisions(self.arms, np.array(index), unknown, unknown, self.round, ())
 
-    def _sampled(self, positions: list[int], rng: np.random.Generator) -> int:
+    def _sampled(self, positions: Sequence[int], rng: np.random.Generator) -> int:
         """The position of the largest draw, ties shared; any of them with probability `floor`."""
         if rng.random() < self.floor:
             return int(rng.choice(positions))

@@ -7,15 +7,15 @@ phases of Efficient-UCBV count the plays made so far.
 
 import numpy as np
 
-from ..compiled import Kernel, build, kernel
+from ..compiled import Kernel, build, kernel, wide
 from ..divergence import kl_upper
-from ..numeric import INFINITY, log
+from ..numeric import INFINITY, LN2, log
 from .empirical import EmpiricalLaws
 from .families import Indexed
-from .learning import PULLS, SPREAD, TOTAL, count_spread
+from .learning import PULLS, SPREAD, TOTAL, add_spread
 from .parameters import SCALE, Parameter, horizon_parameter
 from .policy import ANY_RANGE
-from .rules import share_maximum
+from .rules import INDICES, share_largest
 
 
 @kernel
@@ -92,13 +92,35 @@ class AnytimeMOSS(Indexed):
 
 
 @kernel
-def _crowding(state, t, parameters, estimate):
-    """H_a = Σ_b min(N_a, √(N_a N_b))."""
-    for a in range(estimate.size):
-        estimate[a] = 0.0
-        for b in range(estimate.size):
-            estimate[a] += min(state[PULLS, a], (state[PULLS, a] * state[PULLS, b]) ** 0.5)
-    return 0.0
+def _ada_index(pulls, mean, crowding, horizon, sigma):
+    """μ̂_a + √(2σ²/N_a · ln̄(T/H_a)), ln̄(x) = ln((x+e)√ln(x+e))."""
+    x = horizon / crowding + 2.718281828459045
+    bar = log(x) + 0.5 * log(log(x))
+    return mean + (2.0 * sigma * sigma / pulls * bar) ** 0.5
+
+
+@kernel
+def crowded(state, memory, t, parameters, work, weight):
+    """The largest index, with H_a = Σ_b min(N_a, √(N_a N_b)) = √N_a Σ_b min(√N_a, √N_b)."""
+    wide()
+    arms, lanes = weight.shape
+    root, indices = work[0], work[INDICES]
+    for a in range(arms):
+        for l in range(lanes):
+            root[a, l] = state[PULLS, a, l] ** 0.5
+            indices[a, l] = 0.0
+    for a in range(arms):
+        for b in range(arms):
+            for l in range(lanes):
+                indices[a, l] += min(root[a, l], root[b, l])
+    for a in range(arms):
+        for l in range(lanes):
+            pulls = state[PULLS, a, l]
+            indices[a, l] = _ada_index(
+                pulls, state[TOTAL, a, l] / pulls, root[a, l] * indices[a, l],
+                parameters[0], parameters[1],
+            )  # fmt: skip
+    share_largest(indices, weight, work[2, 0])
 
 
 class AdaUCB(Indexed):
@@ -116,14 +138,8 @@ class AdaUCB(Indexed):
     horizon = horizon_parameter()
     sigma = Parameter(0.5, "σ of the (scaled) rewards", **SCALE)
 
-    @staticmethod
-    def index(pulls, mean, estimate, horizon, sigma):
-        x = horizon / estimate + 2.718281828459045
-        bar = log(x) + 0.5 * log(log(x))
-        return mean + (2.0 * sigma * sigma / pulls * bar) ** 0.5
-
-    def _estimates(self) -> Kernel:
-        return _crowding
+    def _block(self) -> Kernel:
+        return crowded
 
 
 # --------------------------------------------------------------------------------------------------
@@ -266,11 +282,16 @@ PHASE, DEADLINE = 0, 1
 
 
 @kernel
-def _elimination_bonus(state, a, phase, horizon, arms):
-    """c_a = √(ρ (V_a + 2) ln(ψ T ε_m)/(4 N_a)), ρ = 1/2, ψ = T/K², ε_m = 2^−m."""
-    variance = state[SPREAD, a] / state[PULLS, a]
-    scale = max(log(horizon / (arms * arms) * horizon * 0.5**phase), 0.0)
-    return (0.5 * (variance + 2.0) * scale / (4.0 * state[PULLS, a])) ** 0.5
+def _elimination_scale(phase, horizon, arms):
+    """ln(ψ T ε_m), ψ = T/K², ε_m = 2^−m; 0 where that is negative."""
+    return max(log(horizon / (arms * arms) * horizon) - LN2 * phase, 0.0)
+
+
+@kernel
+def _elimination_bonus(pulls, spread, scale):
+    """c_a = √(ρ (V_a + 2) ln(ψ T ε_m)/(4 N_a)), ρ = 1/2."""
+    share = 1.0 / pulls
+    return (0.125 * (spread * share + 2.0) * scale * share) ** 0.5
 
 
 @kernel
@@ -281,42 +302,55 @@ def _phase_length(phase, horizon, arms):
 
 
 @kernel
-def elimination_index(state, memory, t, parameters, work, log_p, p):
+def elimination_index(state, memory, t, parameters, work, weight):
     """The upper bound of the arms still in the race, −∞ for the others."""
-    arms = float(p.size)
-    for a in range(p.size):
-        bonus = _elimination_bonus(state, a, memory[PHASE], parameters[0], arms)
-        bound = state[TOTAL, a] / state[PULLS, a] + bonus
-        work[1, a] = bound if state[ACTIVE, a] > 0.0 else -INFINITY
-    share_maximum(work[1], log_p, p)
+    wide()
+    arms, lanes = weight.shape
+    scale, indices = work[0, 0], work[INDICES]
+    for l in range(lanes):
+        scale[l] = _elimination_scale(memory[PHASE, l], parameters[0], float(arms))
+    for a in range(arms):
+        for l in range(lanes):
+            pulls = state[PULLS, a, l]
+            bonus = _elimination_bonus(pulls, state[SPREAD, a, l], scale[l])
+            bound = state[TOTAL, a, l] / pulls + bonus
+            indices[a, l] = bound if state[ACTIVE, a, l] > 0.0 else -INFINITY
+    share_largest(indices, weight, work[2, 0])
 
 
 @kernel
-def eliminate(state, memory, arm, reward, propensity, t, parameters):
+def eliminate(state, memory, arm, reward, propensity, t, parameters, live):
     """Learn; drop the arms that are beaten; open the next phase when its time has come."""
-    count_spread(state, memory, arm, reward, propensity, t, parameters)
-    horizon, arms = parameters[0], float(state.shape[1])
-    seen, unpulled = 0.0, 0.0
-    for a in range(state.shape[1]):
-        seen += state[PULLS, a]
-        unpulled += 1.0 if state[PULLS, a] == 0.0 else 0.0
-    if unpulled > 0.0:
-        return
-    lower = -INFINITY
-    for a in range(state.shape[1]):
-        if state[ACTIVE, a] > 0.0:
-            bonus = _elimination_bonus(state, a, memory[PHASE], horizon, arms)
-            lower = max(lower, state[TOTAL, a] / state[PULLS, a] - bonus)
-    left = 0.0
-    for a in range(state.shape[1]):
-        bonus = _elimination_bonus(state, a, memory[PHASE], horizon, arms)
-        beaten = state[TOTAL, a] / state[PULLS, a] + bonus < lower
-        state[ACTIVE, a] = 0.0 if beaten else state[ACTIVE, a]
-        left += state[ACTIVE, a]
-    last = np.floor(0.5 * log(horizon / 2.718281828459045) / 0.6931471805599453)
-    if (seen >= memory[DEADLINE]) & (memory[PHASE] <= last):
-        memory[PHASE] += 1.0
-        memory[DEADLINE] = seen + left * _phase_length(memory[PHASE], horizon, arms)
+    wide()
+    arms, lanes = state.shape[1], state.shape[2]
+    horizon, last = parameters[0], np.floor(0.5 * log(parameters[0] / 2.718281828459045) / LN2)
+    numbers, upper = np.zeros((5, lanes)), np.empty((arms, lanes))
+    seen, unpulled, scale, lower, left = numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]
+    for l in range(lanes):
+        if live[l] > 0.0:
+            add_spread(state, arm[l], l, reward[l])
+        scale[l] = _elimination_scale(memory[PHASE, l], horizon, float(arms))
+        lower[l] = -INFINITY
+    for a in range(arms):
+        for l in range(lanes):
+            pulls = state[PULLS, a, l]
+            seen[l] += pulls
+            unpulled[l] += 1.0 if pulls == 0.0 else 0.0
+            bonus = _elimination_bonus(pulls, state[SPREAD, a, l], scale[l])
+            mean = state[TOTAL, a, l] / pulls
+            upper[a, l] = mean + bonus
+            lower[l] = max(lower[l], mean - bonus if state[ACTIVE, a, l] > 0.0 else -INFINITY)
+    for a in range(arms):
+        for l in range(lanes):
+            beaten = (unpulled[l] == 0.0) & (upper[a, l] < lower[l])
+            state[ACTIVE, a, l] = 0.0 if beaten else state[ACTIVE, a, l]
+            left[l] += state[ACTIVE, a, l]
+    for l in range(lanes):
+        due = (unpulled[l] == 0.0) & (seen[l] >= memory[DEADLINE, l]) & (live[l] > 0.0)
+        if due & (memory[PHASE, l] <= last):
+            memory[PHASE, l] += 1.0
+            length = _phase_length(memory[PHASE, l], horizon, float(arms))
+            memory[DEADLINE, l] = seen[l] + left[l] * length
 
 
 class EfficientUCBV(Indexed):
@@ -351,8 +385,8 @@ class EfficientUCBV(Indexed):
         if not self._state[ACTIVE].any():  # the winner has gone: the race begins again
             self._state[ACTIVE] = 1.0
 
-    def _rule(self) -> Kernel:
+    def _block(self) -> Kernel:
         return elimination_index
 
-    def _learn(self) -> Kernel:
+    def _learn_block(self) -> Kernel:
         return eliminate
