@@ -1,0 +1,192 @@
+"""`maillard logs`: look into logs of decisions, and turn them from one format into another."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .common import HELP, console, print_json
+
+if TYPE_CHECKING:
+    from ..logs import Log
+    from ..logs.description import Description
+
+_FORMATS = ("parquet", "arrow", "csv", "open-bandit", "dsjson")
+
+
+@click.group(context_settings=HELP)
+def command() -> None:
+    """Look into logs of decisions, check them, and convert them.
+
+    \b
+    Examples:
+      maillard logs describe DIR
+      maillard logs check "logs/*.parquet"
+      maillard logs convert decisions.dsjson decisions.parquet
+    """
+
+
+_arms = click.option("--arms", metavar="LABEL,LABEL,…",
+                     help="The arms' labels in their order, or their number.")  # fmt: skip
+_format = click.option("--format", type=click.Choice(_FORMATS),
+                       help="What PATH is.  [default: as its ending says]")  # fmt: skip
+
+
+def _read(path: str, format: str | None, arms: str | None) -> "Log":
+    from ..logs import Log
+
+    return Log.read(path, format=format, arms=None if arms is None else _labels(arms))
+
+
+def _labels(text: str) -> Any:
+    words = [word.strip() for word in text.split(",")]
+    if all(word.lstrip("-").isdigit() for word in words):
+        return int(words[0]) if len(words) == 1 else [int(word) for word in words]
+    return words
+
+
+@command.command()
+@click.argument("path")
+@_format
+@_arms
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
+def describe(path: str, format: str | None, arms: str | None, as_json: bool) -> None:
+    """Show arms, rewards and propensities, and whether these can be true.
+
+    \b
+    Examples:
+      maillard logs describe DIR
+      maillard logs describe obd/random/all/all.csv --json
+
+    The checks ask whether the arms can have been drawn from the logged probabilities. Their
+    p-values hold for any policy, however it learnt, and are conservative.
+    """
+    found = _read(path, format, arms).describe()
+    print_json(found.to_dict()) if as_json else _print(found)
+
+
+@command.command()
+@click.argument("path")
+@_format
+@_arms
+def check(path: str, format: str | None, arms: str | None) -> None:
+    """Read a log whole and name the first rows that cannot be right."""
+    log = _read(path, format, arms).check()
+    click.echo(f"{path}: {log.rows:,} rows, nothing wrong")
+
+
+@command.command()
+@click.argument("source")
+@click.argument("target", type=click.Path(path_type=Path))
+@_format
+@click.option(
+    "--to",
+    type=click.Choice(_FORMATS),
+    help="What TARGET shall be.  [default: as its ending says; a folder of Parquet]",
+)
+@click.option("--append", is_flag=True, help="Add to the log in the folder TARGET.")  # fmt: skip
+@_arms
+def convert(
+    source: str, target: Path, format: str | None, to: str | None, append: bool, arms: str | None
+) -> None:
+    """Write the log SOURCE again as TARGET, in another format or as one file.
+
+    \b
+    Examples:
+      maillard logs convert decisions.dsjson decisions.parquet
+      maillard logs convert all.csv all.parquet --format open-bandit
+      maillard logs convert "day-*.parquet" DIR --append
+    """
+    log = _read(source, format, arms)
+    log.write(target, format=to, append=append)
+    click.echo(f"{target}: {len(log):,} rows")
+
+
+# --------------------------------------------------------------------------------------------------
+
+
+def _print(found: "Description") -> None:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    out = console()
+    out.print(Text(_headline(found), style="bold"))
+    known = {k: v for k, v in found.metadata.items() if v is not None}
+    if known:
+        out.print(Text(", ".join(f"{k} {v}" for k, v in known.items()), style="dim"))
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in (
+        "arm",
+        "pulls",
+        "share",
+        "Σ probability",
+        "mean reward",
+        "± sd",
+        "least propensity",
+    ):
+        table.add_column(name, justify="left" if name == "arm" else "right")
+    for arm in found.arms[:40]:
+        expected = arm["expected_pulls"]
+        table.add_row(
+            str(arm["arm"]),
+            f"{arm['pulls']:,}",
+            f"{arm['pulls'] / max(found.rows, 1):.1%}",
+            "" if expected is None else f"{expected:,.1f}",
+            _number(arm["mean_reward"]),
+            _number(arm["standard_deviation"]),
+            _number(arm["smallest_propensity"]),
+        )
+    out.print(table)
+    if len(found.arms) > 40:
+        out.print(f"… and {len(found.arms) - 40} more arms (--json has all)", highlight=False)
+    out.print(_histogram(found))
+    out.print(Text(_uniform(found)))
+    for check in found.checks:
+        style = "bold red" if check.suspicious else ""
+        out.print(Text(f"{check.name}: {check.sentence}", style=style))
+
+
+def _headline(found: "Description") -> str:
+    words = [f"{found.name}: {found.rows:,} rows"]
+    if found.runs is not None:
+        words.append(f"{found.runs:,} runs")
+    words.append(f"{len(found.arms):,} arms")
+    low, high = found.rewards["smallest"], found.rewards["largest"]
+    if low is not None:
+        words.append(f"rewards from {low:g} to {high:g}, mean {found.rewards['mean']:.4g}")
+    if found.ordered is False:
+        words.append("rounds out of order")
+    words += [f"{count:,} {reason} left out" for reason, count in found.skipped.items()]
+    return ", ".join(words)
+
+
+def _histogram(found: "Description") -> Any:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("propensity", justify="right")
+    table.add_column("rows", justify="right")
+    table.add_column("")
+    most = max(one["rows"] for one in found.histogram) or 1
+    used = [i for i, one in enumerate(found.histogram) if one["rows"]]
+    for one in found.histogram[min(used, default=0) :]:
+        bar = "█" * round(40 * one["rows"] / most)
+        bar = bar or ("▏" if one["rows"] else "")
+        table.add_row(f"{one['above']:g} – {one['up_to']:g}", f"{one['rows']:,}", bar)
+    return table
+
+
+def _uniform(found: "Description") -> str:
+    words = (
+        f"For the uniform target: effective sample size {found.effective_sample_size:,.1f} of "
+        f"{found.rows:,}, the largest weight is {found.largest_weight_share:.2%} of all"
+    )
+    if found.zero_propensities:
+        words += f", {found.zero_propensities:,} rows could not play every arm"
+    return words + "."
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.4g}"

@@ -1,0 +1,243 @@
+"""Where the rows of a log come from: Parquet files, Arrow files, and tables in memory.
+
+A source gives record batches of the columns asked for, in order, and never holds more than a few.
+Sources of known length can be cut into pieces for several workers; they travel as plain data.
+"""
+
+import abc
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+
+class Source(Protocol):
+    """Rows in a fixed order, read as often as wanted."""
+
+    #: What errors call it.
+    name: str
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns, under the names that logs use, and the metadata of all."""
+
+    @property
+    def rows(self) -> int | None:
+        """How many there are, where that is known without reading them."""
+
+    def batches(self, columns: Sequence[str], size: int) -> Iterator[pa.RecordBatch]:
+        """All rows, those columns in that order, at most `size` at a time."""
+
+    def pieces(self, count: int) -> list["Source"]:
+        """Consecutive parts, `count` at most, that together are the whole."""
+
+
+def cut(sizes: Sequence[int], count: int) -> list[slice]:
+    """Consecutive slices, `count` at most and none empty, of about equal sums of sizes."""
+    found: list[slice] = []
+    total, done, start = sum(sizes), 0, 0
+    for stop, size in enumerate(sizes, 1):
+        done += size
+        if done * count >= total * (len(found) + 1) or stop == len(sizes):
+            found.append(slice(start, stop))
+            start = stop
+    return found
+
+
+# --------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class TableSource:
+    """A table in memory."""
+
+    table: pa.Table
+    name: str = "the table"
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.table.schema
+
+    @property
+    def rows(self) -> int:
+        return int(self.table.num_rows)
+
+    def batches(self, columns: Sequence[str], size: int) -> Iterator[pa.RecordBatch]:
+        yield from self.table.select(list(columns)).to_batches(max_chunksize=size)
+
+    def pieces(self, count: int) -> list[Source]:
+        edges = [self.rows * i // count for i in range(count + 1)]
+        return [
+            TableSource(self.table.slice(start, stop - start), self.name)
+            for start, stop in itertools.pairwise(edges)
+            if stop > start
+        ] or [self]
+
+
+@dataclass
+class StreamSource:
+    """The batches of an object that can be iterated again and again, as a dataset can."""
+
+    schema: pa.Schema
+    stream: Any
+    rows: int | None = None
+    name: str = "the table"
+
+    def batches(self, columns: Sequence[str], size: int) -> Iterator[pa.RecordBatch]:
+        for batch in self.stream.to_batches(columns=list(columns), batch_size=size):
+            yield from sliced(batch, size)
+
+    def pieces(self, count: int) -> list[Source]:
+        return [self]
+
+
+def sliced(batch: pa.RecordBatch, size: int) -> Iterator[pa.RecordBatch]:
+    """The rows of a batch, at most `size` at a time."""
+    for start in range(0, batch.num_rows, size):
+        yield batch.slice(start, size) if batch.num_rows > size else batch
+
+
+# --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A part of a file that is read at once: a row group of Parquet, a batch of Arrow."""
+
+    path: str
+    number: int
+    rows: int
+
+
+class FileSource(abc.ABC):
+    """Files whose parts and their lengths are known beforehand."""
+
+    def __init__(self, parts: Sequence[_Part], schema: pa.Schema, name: str) -> None:
+        self.parts, self.schema, self.name = tuple(parts), schema, name
+
+    @property
+    def rows(self) -> int:
+        return sum(part.rows for part in self.parts)
+
+    def pieces(self, count: int) -> list[Source]:
+        slices = cut([part.rows for part in self.parts], count)
+        return [type(self)(self.parts[one], self.schema, self.name) for one in slices] or [self]
+
+    def batches(self, columns: Sequence[str], size: int) -> Iterator[pa.RecordBatch]:
+        numbers: dict[str, list[int]] = {}
+        for part in self.parts:
+            numbers.setdefault(part.path, []).append(part.number)
+        for path, wanted in numbers.items():
+            try:
+                yield from self._read(path, wanted, list(columns), size)
+            except (pa.ArrowInvalid, pa.ArrowKeyError, pa.ArrowNotImplementedError) as error:
+                raise ValueError(f"{path} cannot be read: {first_line(error)}") from None
+
+    @abc.abstractmethod
+    def _read(
+        self, path: str, numbers: list[int], columns: list[str], size: int
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of these parts of a file."""
+
+
+class ParquetSource(FileSource):
+    """Parquet files, one after another."""
+
+    @classmethod
+    def over(cls, paths: Sequence[Path], name: str) -> "ParquetSource":
+        """The files' rows; their columns must be alike where they have the same name."""
+        parts: list[_Part] = []
+        schemas: list[tuple[Path, pa.Schema]] = []
+        for path in paths:
+            try:
+                with pq.ParquetFile(path) as file:
+                    groups = [
+                        file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)
+                    ]
+                    schemas.append((path, file.schema_arrow))
+            except pa.ArrowInvalid as error:
+                raise ValueError(f"{path} is not a Parquet file: {first_line(error)}") from None
+            parts += [_Part(str(path), i, rows) for i, rows in enumerate(groups)]
+        return cls(parts, merged(schemas), name)
+
+    def _read(
+        self, path: str, numbers: list[int], columns: list[str], size: int
+    ) -> Iterator[pa.RecordBatch]:
+        # Strings come as codes into a short dictionary, not one by one.
+        text = [
+            field.name
+            for field in self.schema
+            if field.name == "arm" and not pa.types.is_integer(field.type)
+        ]
+        with pq.ParquetFile(path, memory_map=True, read_dictionary=text) as file:
+            for batch in file.iter_batches(
+                size, row_groups=numbers, columns=columns, use_threads=False
+            ):
+                yield batch.select(columns)
+
+
+class ArrowSource(FileSource):
+    """Arrow files, mapped into memory: columns of fixed width are not even copied."""
+
+    @classmethod
+    def over(cls, paths: Sequence[Path], name: str) -> "ArrowSource":
+        """The files' rows; their columns must be alike where they have the same name."""
+        parts: list[_Part] = []
+        schemas: list[tuple[Path, pa.Schema]] = []
+        for path in paths:
+            try:
+                with pa.memory_map(str(path)) as mapped, pa.ipc.open_file(mapped) as file:
+                    parts += [
+                        _Part(str(path), i, file.get_batch(i).num_rows)
+                        for i in range(file.num_record_batches)
+                    ]
+                    schemas.append((path, file.schema))
+            except pa.ArrowInvalid as error:
+                raise ValueError(f"{path} is not an Arrow file: {first_line(error)}") from None
+        return cls(parts, merged(schemas), name)
+
+    def _read(
+        self, path: str, numbers: list[int], columns: list[str], size: int
+    ) -> Iterator[pa.RecordBatch]:
+        # Not closed by hand: the batches that were given out lie in the map.
+        file = pa.ipc.open_file(pa.memory_map(path))
+        for number in numbers:
+            yield from sliced(file.get_batch(number).select(columns), size)
+
+
+def merged(schemas: Iterable[tuple[Path, pa.Schema]]) -> pa.Schema:
+    """The columns that all files have; what they have in common must be of one type."""
+    from .schema import common, decoded, encoded
+
+    found = list(schemas)
+    first_path, first = found[0]
+    labelled = [(path, *decoded(schema, str(path))) for path, schema in found]
+    arms = labelled[0][2]
+    for path, _, other in labelled:
+        if other != arms:
+            raise ValueError(f"{first_path} and {path} have different arms; read them one by one")
+    fields = []
+    for field in first:
+        for path, schema in found:
+            number = schema.get_field_index(field.name)
+            if number < 0:
+                break
+            if schema.field(number).type != field.type:
+                raise ValueError(
+                    f"column {field.name} is {field.type} in {first_path} but "
+                    f"{schema.field(number).type} in {path}"
+                )
+        else:
+            fields.append(field)
+    named = any((schema.metadata or {}) for _, schema in found) and (labelled[0][1] or arms)
+    metadata = encoded(common([part for _, part, _ in labelled]), arms) if named else None
+    return pa.schema(fields, metadata)
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says, in one line."""
+    return (str(error).splitlines() or ["unknown error"])[0]
