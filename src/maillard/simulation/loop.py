@@ -1,0 +1,384 @@
+"""The engine: blocks of trials advance together, one compiled loop for all policies and worlds."""
+
+from typing import Final
+
+import numpy as np
+
+from ..compiled import kernel, wide
+from ..environments.environment import PAY
+from ..numeric import INFINITY, exp, log
+from ..policies.learning import PULLS
+from ..policies.quadrature import SIGNATURE as INTEGRATE
+from ..policies.rules import CHANCE
+from ..policies.thompson import FAINT
+from ..streams import LANES, WORDS, open_uniform, seed_lane, u64, uniform
+from .blocks import DECIDE, LEARN, WORK, mix_uniform
+
+#: How the first pulls go: not at all, in random order, or in the order of the arms.
+AT_ONCE, SHUFFLED, IN_ORDER = 0, 1, 2
+
+#: When a reward is seen: at once, so many rounds later, after a geometric delay, or with its batch.
+IMMEDIATE, FIXED, GEOMETRIC, BATCH = 0, 1, 2, 3
+
+RUN: Final = (
+    f"void(FunctionType({DECIDE}), FunctionType({INTEGRATE}), FunctionType({DECIDE}), "
+    f"FunctionType({LEARN}), FunctionType({PAY}), "
+    "int64, boolean, "  # the family of random draws that are integrated, and whether all of them
+    "float64[:, ::1], float64[::1], float64[::1], "  # the policy's state, memory, parameters
+    "int64, float64, boolean, float64, float64, boolean, "  # opening, floor, coin, range, priced
+    "int64[::1], float64[:, :, ::1], float64[:, ::1], boolean, "  # knots, laws, means, drifts
+    "int64, float64, int64, "  # feedback: kind, parameter, the longest delay
+    "int64, int64[::1], uint64, uint64, int64, int64, "  # horizon, checkpoints, seeds, trials
+    "int64[:, ::1], float64[:, :, ::1], "  # results at the checkpoints
+    "int32[:, ::1], float64[:, :, ::1])"  # every decision
+)
+
+#: What is written down at a checkpoint for each trial, and of each decision.
+REGRET, REWARDS, BEST_ARM = 0, 1, 2
+PROPENSITY, LOG_PROPENSITY, REWARD = 0, 1, 2
+
+
+# --------------------------------------------------------------------------------------------------
+# Choosing
+
+
+@kernel
+def open_with(opening, pulls, weight, waiting, overriding):
+    """Weights of the first pulls: equal among the arms not pulled yet, or the first of them.
+
+    With `overriding` only lanes that have such an arm are touched: rewards that come late leave
+    some trials waiting longer than others. Returns whether any lane has one.
+    """
+    arms = weight.shape[0]
+    for l in range(LANES):
+        waiting[l] = 0.0
+    for a in range(arms):
+        for l in range(LANES):
+            waiting[l] += 1.0 if pulls[a, l] == 0.0 else 0.0
+    some = 0.0
+    for l in range(LANES):
+        some = max(some, waiting[l])
+    if some == 0.0:
+        return False
+    for l in range(LANES):
+        touched = (not overriding) | (waiting[l] > 0.0)
+        left = 1.0 if opening == IN_ORDER else waiting[l]
+        for a in range(arms):
+            turn = (pulls[a, l] == 0.0) & (left > 0.0)
+            weight[a, l] = (1.0 if turn else 0.0) if touched else weight[a, l]
+            left -= 1.0 if turn else 0.0
+    return True
+
+
+@kernel
+def choose(weight, rng, arm, coin, edge, mass):
+    """An arm for each lane, with probability weight/mass: the inverse of the cumulated weights.
+
+    An arm of weight zero is never chosen, and u·mass < mass always finds one.
+    """
+    wide()
+    for l in range(LANES):
+        coin[l] = uniform(rng, l)
+        mass[l] = 0.0
+        edge[l] = 0.0
+        arm[l] = u64(0)
+    for a in range(weight.shape[0]):
+        for l in range(LANES):
+            mass[l] += weight[a, l]
+    for l in range(LANES):
+        coin[l] *= mass[l]
+    for a in range(weight.shape[0] - 1):
+        for l in range(LANES):
+            edge[l] += weight[a, l]
+            arm[l] += u64(1) if coin[l] >= edge[l] else u64(0)
+
+
+@kernel
+def scale(low, high, reward):
+    """To [0, 1], as the online policies do it."""
+    wide()
+    if (low == 0.0) & (high == 1.0):
+        return
+    for l in range(LANES):
+        if low == -np.inf:
+            reward[l] = reward[l] if high == np.inf else 1.0 - (high - reward[l])
+        elif high != np.inf:
+            reward[l] = (reward[l] - low) / (high - low)
+
+
+@kernel
+def integrate_all(integrate, family, revived, work, laws, chance, state):
+    """P(arm a's draw is the largest) into its row of the state, trial by trial.
+
+    The quadrature is a function that is passed in: it is long, and compiled once for all.
+    """
+    for l in range(LANES):
+        for a in range(chance.size):
+            for i in range(3):
+                laws[i, a] = work[i, a, l]
+        integrate(family, laws, -1, chance)
+        if revived:
+            revive(integrate, family, laws, chance)
+        for a in range(chance.size):
+            state[CHANCE, a, l] = chance[a]
+
+
+@kernel
+def revive(integrate, family, laws, chance):
+    """Proportions for all but the likeliest arm where their chances underflow together.
+
+    As `TopTwoThompson._prepare`, whose second candidate is drawn from them.
+    """
+    leader = np.argmax(chance)
+    rest = 0.0
+    for a in range(chance.size):
+        rest += chance[a] if a != leader else 0.0
+    if rest >= FAINT:
+        return
+    top = -INFINITY
+    for a in range(chance.size):
+        if a != leader:
+            chance[a] = integrate(family, laws, a, np.empty(chance.size))
+            top = max(top, chance[a])
+    for a in range(chance.size):
+        if a != leader:
+            chance[a] = FAINT * exp(chance[a] - top)
+
+
+# --------------------------------------------------------------------------------------------------
+# Worlds that change
+
+
+@kernel
+def turn_world(step, knot, knots, laws, means, drifts, law, mean):
+    """The laws and means of this round; returns the last knot that has been passed."""
+    last = knots.size - 1
+    moved = False
+    while knot < last and knots[knot + 1] <= step + 1:
+        knot += 1
+        moved = True
+    if drifts and knot < last:
+        span = float(knots[knot + 1] - knots[knot])
+        share = float(step + 1 - knots[knot]) / span
+        for a in range(mean.size):
+            for i in range(law.shape[0]):
+                old, new = laws[knot, i, a], laws[knot + 1, i, a]
+                law[i, a] = old + share * (new - old)
+            mean[a] = means[knot, a] + share * (means[knot + 1, a] - means[knot, a])
+    elif moved or step == 0:
+        for a in range(mean.size):
+            for i in range(law.shape[0]):
+                law[i, a] = laws[knot, i, a]
+            mean[a] = means[knot, a]
+    return knot
+
+
+@kernel
+def measure_gaps(mean, gap):
+    """Δ_a = μ* − μ_a."""
+    best = -INFINITY
+    for a in range(mean.size):
+        best = max(best, mean[a])
+    for a in range(mean.size):
+        gap[a] = best - mean[a]
+
+
+# --------------------------------------------------------------------------------------------------
+# Rewards that come late: a calendar of the coming rounds, each with a queue of rewards in the order
+# of their decisions. Nodes are as many as the longest delay allows to be under way.
+
+NONE = -1
+HEAD, TAIL, AFTER, ARM, FREE = 0, 1, 2, 3, 4
+LATE_REWARD, LATE_PROPENSITY, LATE_ROUND = 0, 1, 2
+
+
+@kernel
+def clear_calendar(calendar):
+    """Empty queues; every node points to the next free one."""
+    for slot in range(calendar.shape[1]):
+        for l in range(LANES):
+            calendar[HEAD, slot, l] = NONE
+            calendar[TAIL, slot, l] = NONE
+            calendar[AFTER, slot, l] = slot + 1
+    for l in range(LANES):
+        calendar[FREE, 0, l] = 0
+
+
+@kernel
+def rounds_until_seen(kind, parameter, step, rng, lane):
+    """How many further decisions are made before this one's reward is seen."""
+    if kind == FIXED:
+        return int(parameter)
+    if kind == BATCH:
+        size = int(parameter)
+        return size - 1 - step % size
+    # The number of failures before a success of probability 1/(1 + mean), by inversion.
+    return int(np.floor(log(open_uniform(rng, lane)) / parameter))
+
+
+@kernel
+def post(calendar, luggage, slot, l, arm, reward, propensity, t):
+    """Put a reward at the end of a round's queue."""
+    node = calendar[FREE, 0, l]
+    calendar[FREE, 0, l] = calendar[AFTER, node, l]
+    calendar[AFTER, node, l] = NONE
+    calendar[ARM, node, l] = np.int32(arm)
+    luggage[LATE_REWARD, node, l] = reward
+    luggage[LATE_PROPENSITY, node, l] = propensity
+    luggage[LATE_ROUND, node, l] = t
+    tail = calendar[TAIL, slot, l]
+    if tail == NONE:
+        calendar[HEAD, slot, l] = node
+    else:
+        calendar[AFTER, tail, l] = node
+    calendar[TAIL, slot, l] = node
+
+
+@kernel
+def collect_post(calendar, luggage, slot, arm, reward, propensity, t, live):
+    """Each lane's next reward that is due, if there is one; returns whether any lane has one."""
+    some = False
+    for l in range(LANES):
+        node = calendar[HEAD, slot, l]
+        live[l] = 0.0
+        arm[l] = u64(0)
+        reward[l] = 0.0
+        if node != NONE:
+            some = True
+            live[l] = 1.0
+            arm[l] = u64(calendar[ARM, node, l])
+            reward[l] = luggage[LATE_REWARD, node, l]
+            propensity[l] = luggage[LATE_PROPENSITY, node, l]
+            t[l] = luggage[LATE_ROUND, node, l]
+            calendar[HEAD, slot, l] = calendar[AFTER, node, l]
+            if calendar[AFTER, node, l] == NONE:
+                calendar[TAIL, slot, l] = NONE
+            calendar[AFTER, node, l] = calendar[FREE, 0, l]
+            calendar[FREE, 0, l] = node
+    return some
+
+
+# --------------------------------------------------------------------------------------------------
+# The loop
+
+
+@kernel
+def run(
+    decide, integrate, finish, learn, pay,
+    family, revived,
+    start, start_memory, parameters,
+    opening, floor, coined, low, high, priced,
+    knots, laws, means, drifts,
+    feedback, feedback_parameter, longest,
+    horizon, checkpoints, seed, noise_seed, first, trials,
+    pulls_at, trial_at,
+    arm_log, log_columns,
+):  # fmt: skip
+    """Trials `first` … `first` + `trials` − 1, from their first round to the horizon."""
+    wide()
+    arms, rows = start.shape[1], start.shape[0]
+    late, changing = feedback != IMMEDIATE, knots.size > 1
+    logged = arm_log.size > 0
+    state, memory = np.empty((rows + 1, arms, LANES)), np.empty((start_memory.size, LANES))
+    weight, work = np.empty((arms, LANES)), np.zeros((WORK, arms, LANES))
+    rng, noise = np.empty(WORDS, np.uint64), np.empty(WORDS, np.uint64)
+    arm, due = np.zeros(LANES, np.uint64), np.zeros(LANES, np.uint64)
+    numbers = np.zeros((12, LANES))
+    coin, edge, mass, propensity, reward = (
+        numbers[0],
+        numbers[1],
+        numbers[2],
+        numbers[3],
+        numbers[4],
+    )
+    t, live, regret, earned, seen = numbers[5], numbers[6], numbers[7], numbers[8], numbers[9]
+    share, decided = numbers[10], numbers[11]
+    laws_of_one, chance = np.empty((3, arms)), np.empty(arms)
+    law, mean, gap = np.empty(laws.shape[1:]), np.empty(arms), np.empty(arms)
+    slots = longest + 1  # one that stays empty where no reward is late
+    calendar = np.zeros((5, slots, LANES), np.int32)
+    luggage = np.zeros((3, slots, LANES))
+    played = np.zeros((arms if late else 0, LANES))
+    for l in range(LANES):
+        share[l] = floor
+    for begin in range(0, trials, LANES):
+        count = min(LANES, trials - begin)  # the lanes beyond run too, and are not written down
+        for l in range(LANES):
+            seed_lane(rng, l, seed, first + begin + l)
+            seed_lane(noise, l, noise_seed, first + begin + l)
+            state[:rows, :, l] = start
+            state[rows, :, l] = np.nan  # the mean of no rewards
+            memory[:, l] = start_memory
+            regret[l], earned[l], seen[l], live[l], propensity[l] = 0.0, 0.0, 0.0, 1.0, 1.0
+        clear_calendar(calendar)
+        played[:] = 0.0
+        mark, knot, opened = 0, 0, opening == AT_ONCE
+        for step in range(horizon):
+            if changing or step == 0:
+                knot = turn_world(step, knot, knots, laws, means, drifts, law, mean)
+                measure_gaps(mean, gap)
+            for l in range(LANES):
+                t[l] = (seen[l] if late else float(step)) + 1.0
+            if late or opened or step >= arms:
+                decide(state, memory, t, parameters, work, rng, weight)
+                if family >= 0:
+                    integrate_all(integrate, family, revived, work, laws_of_one, chance, state)
+                    finish(state, memory, t, parameters, work, rng, weight)
+            if not opened:
+                opened = not open_with(opening, state[PULLS], weight, edge, late or step >= arms)
+            if floor > 0.0:
+                mix_uniform(share, weight, mass)
+            choose(weight, rng, arm, coin, edge, mass)
+            if priced:
+                for l in range(LANES):
+                    propensity[l] = weight[arm[l], l] / mass[l]
+            pay(arm, law, step + 1.0, noise, reward)
+            for l in range(LANES):
+                earned[l] += reward[l]
+            if logged:
+                for l in range(count):
+                    arm_log[begin + l, step] = np.int32(arm[l])
+                    log_columns[PROPENSITY, begin + l, step] = propensity[l]
+                    log_columns[LOG_PROPENSITY, begin + l, step] = log(propensity[l])
+                    log_columns[REWARD, begin + l, step] = reward[l]
+            if changing:
+                for l in range(LANES):
+                    regret[l] += gap[arm[l]]
+            scale(low, high, reward)
+            if coined:
+                for l in range(LANES):
+                    reward[l] = 1.0 if uniform(noise, l) < reward[l] else 0.0
+            if late:
+                for l in range(LANES):
+                    decided[l] = t[l]
+                    played[arm[l], l] += 1.0
+                    wait = rounds_until_seen(feedback, feedback_parameter, step, noise, l)
+                    if wait < horizon - step:
+                        slot = (step + wait) % slots
+                        post(calendar, luggage, slot, l, arm[l], reward[l], propensity[l], t[l])
+                while collect_post(
+                    calendar, luggage, step % slots, due, reward, propensity, decided, live
+                ):
+                    learn(
+                        state, memory, due, reward, propensity, decided, parameters, live,
+                        weight, mass,
+                    )  # fmt: skip
+                    for l in range(LANES):
+                        seen[l] += live[l]
+            else:
+                learn(state, memory, arm, reward, propensity, t, parameters, live, weight, mass)
+            if mark < checkpoints.size and checkpoints[mark] == step + 1:
+                plays = played if late else state[PULLS]
+                for l in range(count):
+                    if not changing:
+                        regret[l] = 0.0
+                        for a in range(arms):
+                            regret[l] += gap[a] * plays[a, l]
+                    best = 0.0
+                    for a in range(arms):
+                        pulls_at[mark, a] += np.int64(plays[a, l])
+                        best += weight[a, l] if gap[a] == 0.0 else 0.0
+                    trial_at[REGRET, mark, begin + l] = regret[l]
+                    trial_at[REWARDS, mark, begin + l] = earned[l]
+                    trial_at[BEST_ARM, mark, begin + l] = best / mass[l]
+                mark += 1
