@@ -1,0 +1,102 @@
+"""`maillard evaluate`: what another policy would have earned."""
+
+from typing import Any
+
+import click
+
+from .common import HELP, print_json
+
+
+@click.command(context_settings=HELP)
+@click.argument("path", nargs=-1, required=True)
+@click.option(
+    "--target",
+    default="uniform",
+    show_default=True,
+    metavar="TARGET",
+    help="uniform, an arm, arm=p,arm=p,…, a policy (replayed), or column:NAME.",
+)
+@click.option("--versus", metavar="TARGET", help="A second target: report the difference.")
+@click.option(
+    "--estimator",
+    "estimators",
+    multiple=True,
+    metavar="NAME",
+    help="An estimator, or all; may be repeated. Default: the usual ones.",
+)
+@click.option(
+    "--interval",
+    "intervals",
+    multiple=True,
+    metavar="NAME",
+    help="An interval, or all; may be repeated. Default: kt and normal.",
+)
+@click.option("--level", default=0.95, show_default=True, help="Nominal coverage.")
+@click.option("--rewards", nargs=2, type=float, metavar="L U", help="The range of the rewards.")
+@click.option("--model", metavar="COLUMN", help="Column with predicted rewards of all arms.")
+@click.option("--run", type=int, help="Evaluate one run of the log.")
+@click.option("--clip", type=float, help="Where weights are clipped; √rows by default.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the bootstrap.")
+@click.option("--plot", "figure", metavar="FILE", help="Write the figure there.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+def command(
+    path: tuple[str, ...],
+    target: str,
+    versus: str | None,
+    estimators: tuple[str, ...],
+    intervals: tuple[str, ...],
+    rewards: tuple[float, float] | None,
+    figure: str | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Say what another policy would have earned, from a log of choices and propensities.
+
+    \b
+    Examples:
+      maillard evaluate log.parquet
+      maillard evaluate log.parquet --target uniform --json
+      maillard evaluate 'logs/*.parquet' --target red --versus green
+      maillard evaluate log.parquet --target red=0.5,green=0.5 --plot value.png
+    """
+    from ..evaluation.evaluation import evaluate
+    from ..logs import Log
+
+    log = Log.read(list(path) if len(path) > 1 else path[0])
+    found = evaluate(
+        log,
+        _target(target, log.arms),
+        versus=None if versus is None else _target(versus, log.arms),
+        estimators=_names(estimators),
+        intervals=_names(intervals),
+        rewards=rewards,
+        **options,
+    )
+    if figure is not None:
+        found.plot(figure)
+    print_json(found.to_dict()) if as_json else click.echo(found.summary())
+
+
+def _names(given: tuple[str, ...]) -> Any:
+    if "all" in given:
+        return "all"
+    return given or None
+
+
+def _target(text: str, arms: tuple[Any, ...]) -> Any:
+    """A target as the command line writes it; labels that are integers are read as such."""
+    labels = {str(label): label for label in arms}
+    if text in labels:
+        return labels[text]
+    if "=" not in text or text.startswith("column:"):
+        return text
+    target = {}
+    for part in text.split(","):
+        name, _, share = part.rpartition("=")
+        try:
+            target[labels.get(name.strip(), name.strip())] = float(share)
+        except ValueError:
+            raise ValueError(
+                f"--target {text}: {part!r} is not of the form arm=probability"
+            ) from None
+    return target

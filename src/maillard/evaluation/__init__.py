@@ -1,0 +1,1 @@
+"""Off-policy evaluation: what another policy would have earned, from a log with propensities."""

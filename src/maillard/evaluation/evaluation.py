@@ -1,0 +1,467 @@
+"""`evaluate` and what it returns."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import catalogue
+from .diagnostics import Diagnostics
+from .estimators import ArmSums, Estimator, Point, Setting
+from .intervals import Conditions, Ends, Interval
+from .moments import Array
+from .passes import Pass, State
+from .sequences import ArmBounds, arm_bounds
+from .targets import Fixed, PerRow, Target, numbers, target_of
+from .verdicts import recommended, verdict
+
+
+class Estimate(NamedTuple):
+    """One estimator's answer with one interval."""
+
+    estimator: str
+    interval: str
+    estimate: float
+    low: float
+    high: float
+    standard_error: float
+    #: Effective sample size: of the importance weights, or of the pulls that arm means rest on.
+    ess: float
+    #: The share of the weight that the heaviest row has.
+    largest_weight_share: float
+    verdict: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data; None where there is no number."""
+        return {
+            name: None if isinstance(value, float) and not math.isfinite(value) else value
+            for name, value in self._asdict().items()
+        }
+
+
+@dataclass
+class Evaluation:
+    """What a log says of a target: estimates, the recommended one first, and what to distrust."""
+
+    target: str
+    recommended: str | None
+    estimates: list[Estimate]
+    level: float
+    #: Counts, weights and propensities of the log under the target.
+    diagnostics: Diagnostics
+    #: The labels of the log's arms.
+    arms: tuple[Any, ...]
+    #: Pulls and mean reward of every arm; None where rewards may depend on a context.
+    arm_sums: ArmSums | None = None
+    #: The range of the rewards, if it is known.
+    rewards: tuple[float, float] | None = None
+    #: What a reader should know besides.
+    notes: list[str] = field(default_factory=list)
+    #: How to see the rows again, for `plot`.
+    source: tuple[Any, Pass] | None = field(default=None, repr=False)
+
+    @property
+    def arm_bounds(self) -> ArmBounds:
+        """Intervals for the means of all arms, and of the best, that hold at any stopping time."""
+        if self.arm_sums is None or self.rewards is None:
+            raise ValueError(
+                "intervals for the arms need 'dm' among the estimators and rewards in a known range"
+            )
+        pulls, mean, _, _ = self.arm_sums
+        totals = np.where(pulls > 0, mean, 0.0) * pulls
+        return arm_bounds(pulls, totals, self.level, self.rewards)
+
+    @property
+    def best(self) -> Estimate:
+        """The recommended estimate."""
+        if self.recommended is None:
+            raise ValueError("nothing can be recommended: no estimate has a finite interval")
+        return self.estimates[0]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, as `--json` prints it."""
+        return {
+            "target": self.target,
+            "recommended": self.recommended,
+            "estimates": [estimate.to_dict() for estimate in self.estimates],
+        }
+
+    def summary(self) -> str:
+        """The estimates as a table, what the weights are like, and the notes."""
+        from .report import summary
+
+        return summary(self)
+
+    def plot(self, path: Any = None) -> Any:
+        """Estimates with intervals, the weights' distribution and the estimates as rows came in.
+
+        Reads the log once more. With a path the figure is written there; it is returned anyhow.
+        """
+        from .figure import plot
+
+        return plot(self, path)
+
+    def __str__(self) -> str:
+        return self.summary()
+
+
+def evaluate(
+    log: Any,
+    target: Any = "uniform",
+    *,
+    versus: Any = None,
+    estimators: Any = None,
+    intervals: Any = None,
+    level: float = 0.95,
+    rewards: tuple[float, float] | None = None,
+    model: Any = None,
+    clip: float | None = None,
+    run: int | None = None,
+    replicates: int = 1000,
+    seed: int = 0,
+    executor: Any = None,
+    pieces: int = 2,
+) -> Evaluation:
+    """What `target` would have earned per round, from a log of another policy's choices.
+
+    A log of several runs is taken as one long experiment in the order of its rows: everything that
+    is computed holds for it, since a later run's choices depend on earlier rows at most. The runs
+    must have had the same arms; `run` picks one of them.
+
+    Parameters
+    ----------
+    log : a Log, or whatever `Log.read` takes: a path, a folder, a pattern, a table.
+    target : ``"uniform"``, an arm's label, ``{label: probability}``, a list of probabilities in the
+        order of the arms, the name of a policy or a Policy (replayed on the log: it learns from the
+        log's rewards as if it had been watching), ``"column:NAME"`` or an array with the target's
+        probabilities row by row, of the logged arm or of all arms.
+    versus : a second target; everything is then about the first's value minus the second's.
+    estimators, intervals : names, ``"all"``, or None for the usual ones that the log allows.
+    level : the nominal coverage, 1 − α.
+    rewards : the range [L, U] of the rewards. By default the log's; where it does not say, [0, 1]
+        if all rewards lie there.
+    model : predicted rewards of all arms in every row, a column's name or an array [rows, arms]:
+        rewards may then depend on a context. Predictions must not have been fitted to these rows.
+    clip : λ, where weights are clipped, truncated or bent; √rows by default.
+    run : the one run to evaluate.
+    replicates, seed : of the bootstrap.
+    executor : a `concurrent.futures` executor that works on `pieces` of the log side by side.
+    """
+    log = _opened(log)
+    arms = tuple(log.arms)
+    total = int(log.rows if log.rows is not None else len(log))
+    rows = total if run is None else _rows_of_run(log, run)
+    if rows == 0:
+        raise ValueError("the log has no rows: there is nothing to evaluate")
+    if not 0.0 < level < 1.0:
+        raise ValueError(f"level must be between 0 and 1, not {level!r}")
+    stated, bounds = _range(log, rewards)
+    first = target_of(target, arms, total, stated)
+    second = None if versus is None else target_of(versus, arms, total, stated)
+    for one in (first, second):
+        if isinstance(one, PerRow):
+            one.look(log)
+    weights = _difference(first, second)
+    given_rows = first.contextual or (second is not None and second.contextual)
+    contextual = model is not None or given_rows
+    setting = Setting(rows, len(arms), weights, _cap(clip, rows), second is not None)
+    every = "probabilities" in log.columns
+    conditions = Conditions(
+        setting, bounds, every or len(arms) == 2, contextual, level, replicates, seed
+    )
+    plan = _planned(conditions, first, second, model, estimators, intervals)
+    whole = Pass(
+        len(arms), first, second, plan.estimators, plan.intervals,
+        probabilities=every or (len(arms) == 2 and plan.needs_probabilities),
+        prior=_prior(bounds), model=_model(model), run=run,
+        ordered=plan.sequential, remembers=plan.sequential, weighs="cadr" in plan.estimators,
+    )  # fmt: skip
+    state = whole.run_over(log, executor, pieces)
+    _refuse_impossible(arms, first, second, state, every)
+    notes = [*plan.notes, *_notes(state, stated, bounds, rewards)]
+    outside = bounds is not None and not (
+        bounds[0] <= state.seen.lowest_reward and state.seen.highest_reward <= bounds[1]
+    )
+    if outside and stated is not None:
+        low, high = state.seen.lowest_reward, state.seen.highest_reward
+        raise ValueError(
+            f"rewards from {low:g} to {high:g} are not in the range [{stated[0]:g}, {stated[1]:g}]"
+        )
+    name = first.name if second is None else f"{first.name} − {second.name}"
+    found = _answers(plan, conditions, state, ranged=not outside)
+    best = recommended(
+        [(e.estimator, e.interval) for e in found if math.isfinite(e.high - e.low)], contextual
+    )
+    found.sort(key=lambda e: (e.estimator, e.interval) != best)
+    return Evaluation(
+        name,
+        None if best is None else best[0],
+        found,
+        level,
+        state.seen,
+        arms,
+        None if contextual or "dm" not in plan.estimators else _arm_sums(plan, state),
+        None if outside else bounds,
+        notes,
+        (log, whole),
+    )
+
+
+# --------------------------------------------------------------------------------------------------
+# Before the pass
+
+
+def _opened(log: Any) -> Any:
+    if hasattr(log, "batches") and hasattr(log, "arms"):
+        return log
+    from ..logs import Log
+
+    return Log.read(log)
+
+
+def _rows_of_run(log: Any, run: int) -> int:
+    if "run" not in log.columns:
+        raise ValueError(f"run={run}: the log has no column run")
+    batches = log.batches(columns=("run",))
+    rows = sum(int(np.count_nonzero(numbers(batch, "run") == run)) for batch in batches)
+    if rows == 0:
+        raise ValueError(f"the log has no run {run}")
+    return rows
+
+
+def _range(
+    log: Any, given: tuple[float, float] | None
+) -> tuple[tuple[float, float] | None, tuple[float, float] | None]:
+    """The range that is stated, and the one to work with: [0, 1] as long as nothing contradicts."""
+    stated = given if given is not None else log.metadata.get("rewards")
+    if stated is None:
+        return None, (0.0, 1.0)
+    try:
+        low, high = (float(end) for end in stated)
+    except (TypeError, ValueError):
+        raise ValueError(f"rewards must be a pair (L, U), not {stated!r}") from None
+    if not low < high:
+        raise ValueError(f"rewards=(L, U) needs L < U, not ({low:g}, {high:g})")
+    bounded = math.isfinite(low) and math.isfinite(high)
+    return (low, high), (low, high) if bounded else None
+
+
+def _prior(bounds: tuple[float, float] | None) -> float:
+    """The prediction for an arm that has not been seen."""
+    return 0.0 if bounds is None else 0.5 * (bounds[0] + bounds[1])
+
+
+def _cap(clip: float | None, rows: int) -> float:
+    if clip is None:
+        return math.sqrt(rows)
+    if isinstance(clip, bool) or not isinstance(clip, (int, float, np.number)) or not clip >= 1.0:
+        raise ValueError(f"clip must be a number of at least 1, not {clip!r}")
+    return float(clip)
+
+
+def _difference(first: Target, second: Target | None) -> Array | None:
+    if second is None:
+        return first.weights
+    if first.weights is None or second.weights is None:
+        return None
+    difference = first.weights - second.weights
+    if not difference.any():
+        raise ValueError("the two targets are the same distribution: their values do not differ")
+    return np.asarray(difference)
+
+
+def _model(model: Any) -> str | Array | None:
+    if model is None or isinstance(model, str):
+        return model
+    values = np.asarray(model, dtype=np.float64)
+    if values.ndim != 2:
+        raise ValueError("model must be a column's name or an array [rows, arms]")
+    return values
+
+
+class _Plan(NamedTuple):
+    estimators: dict[str, Estimator]
+    intervals: dict[str, tuple[Interval, tuple[str, ...]]]
+    notes: list[str]
+
+    @property
+    def needs_probabilities(self) -> bool:
+        """Whether anything needs the probabilities of all arms."""
+        return "dr-betting" in self.intervals or any(
+            estimator.needs_probabilities for estimator in self.estimators.values()
+        )
+
+    @property
+    def sequential(self) -> bool:
+        """Whether anything depends on the order of the rows."""
+        local = {"ipw", "snipw", "clipped-ipw", "truncated-ipw", "sub-gaussian-ipw", "dm"}
+        return not (
+            self.estimators.keys() <= local
+            and not any(interval.anytime for interval, _ in self.intervals.values())
+        )
+
+
+def _planned(
+    conditions: Conditions,
+    first: Target,
+    second: Target | None,
+    model: Any,
+    estimators: Any,
+    intervals: Any,
+) -> _Plan:
+    """The estimators and intervals that are wanted and go together. What was named must go."""
+    notes: list[str] = []
+    named = {"estimator": _is_named(estimators), "interval": _is_named(intervals)}
+    wanted = catalogue.names(
+        "estimator", estimators, catalogue.ESTIMATORS, catalogue.USUAL_ESTIMATORS
+    )
+    kinds = catalogue.names("interval", intervals, catalogue.INTERVALS, catalogue.USUAL_INTERVALS)
+    chosen: dict[str, Estimator] = {}
+    for name in wanted:
+        cls = catalogue.estimator_class(name, conditions.contextual)
+        obstacle = _obstacle(cls, conditions, first, second, model)
+        if not obstacle:
+            chosen[name] = cls(conditions.setting)
+        elif named["estimator"]:
+            raise ValueError(f"{name} {obstacle}")
+        else:
+            notes.append(f"{name} {obstacle}")
+    paired: dict[str, tuple[Interval, tuple[str, ...]]] = {}
+    for kind in kinds:
+        interval = catalogue.INTERVALS[kind](conditions)
+        obstacles = {name: interval.obstacle(estimator) for name, estimator in chosen.items()}
+        fits = tuple(name for name, obstacle in obstacles.items() if not obstacle)
+        if fits:
+            paired[kind] = (interval, fits)
+        elif named["interval"]:
+            reasons = "; ".join(dict.fromkeys(obstacles.values()))
+            raise ValueError(f"the interval {kind} {reasons}")
+    covered = {name for _, fits in paired.values() for name in fits}
+    for name in [name for name in chosen if name not in covered]:
+        if named["estimator"]:
+            reasons = "; ".join(
+                f"{kind} {catalogue.INTERVALS[kind](conditions).obstacle(chosen[name])}"
+                for kind in kinds
+            )
+            raise ValueError(f"no interval that was asked for goes with {name}: {reasons}")
+        del chosen[name]
+    if not chosen:
+        raise ValueError(f"nothing can be computed from this log: {'; '.join(notes)}")
+    return _Plan(chosen, paired, notes)
+
+
+def _is_named(given: Any) -> bool:
+    return given is not None and given != "all"
+
+
+def _obstacle(
+    cls: type[Estimator], conditions: Conditions, first: Target, second: Target | None, model: Any
+) -> str:
+    targets = [first] if second is None else [first, second]
+    if cls.needs_probabilities and not conditions.probabilities:
+        return "needs the probabilities of all arms in every row: the log has no such column"
+    if cls.needs_fixed_target and conditions.setting.weights is None:
+        return "weights rounds unequally, so the target must be the same in all of them"
+    if cls.contextual == "no" and conditions.contextual:
+        return "is for rewards and probabilities without context"
+    if cls.contextual == "model" and model is None:
+        return "needs a reward model where the target is given row by row: model="
+    if cls.needs_distribution and any(
+        isinstance(target, Target) and not target.whole for target in targets
+    ):
+        return "needs the target's probabilities of all arms, not of the logged one only"
+    return ""
+
+
+# --------------------------------------------------------------------------------------------------
+# After the pass
+
+
+def _refuse_impossible(
+    arms: tuple[Any, ...], first: Target, second: Target | None, state: State, every: bool
+) -> None:
+    for target in (first, second):
+        if target is None or not isinstance(target, Fixed):
+            continue
+        assert target.weights is not None
+        for a in np.flatnonzero((target.weights > 0.0) & ~state.seen.possible):
+            why = (
+                "its probability is 0 in every row"
+                if every
+                else "it was never played, and no probabilities say that it could have been"
+            )
+            raise ValueError(
+                f"the target gives arm {arms[a]!r} probability {target.weights[a]:g}, but the log "
+                f"says nothing about it: {why}"
+            )
+
+
+def _notes(
+    state: State,
+    stated: tuple[float, float] | None,
+    bounds: tuple[float, float] | None,
+    given: tuple[float, float] | None,
+) -> list[str]:
+    seen, notes = state.seen, []
+    if state.order.runs > 1:
+        notes.append(f"{state.order.runs:,} runs, taken together as one experiment")
+    if state.order.repeated:
+        notes.append(
+            f"{state.order.repeated:,} rows repeat the row before, round and all: copied twice?"
+        )
+    if stated is None and bounds is not None:
+        if seen.lowest_reward < 0.0 or seen.highest_reward > 1.0:
+            notes.append(
+                f"rewards go from {seen.lowest_reward:g} to {seen.highest_reward:g} and the log "
+                "does not state their range: give rewards=(L, U) for confidence sequences"
+            )
+        else:
+            notes.append("the log does not state the range of the rewards: taken as [0, 1]")
+    return notes
+
+
+def _answers(plan: _Plan, conditions: Conditions, state: State, ranged: bool) -> list[Estimate]:
+    """Every estimator with every interval that goes with it."""
+    seen = state.seen
+    if state.other.rows and state.other.ess < seen.ess:
+        seen = state.other
+    found = []
+    for name, estimator in plan.estimators.items():
+        with np.errstate(all="ignore"):
+            point = estimator.finish(state.estimators[name])
+        for kind, (interval, names) in plan.intervals.items():
+            if name not in names:
+                continue
+            if interval.anytime and not ranged:
+                ends = Ends(math.nan, math.nan, "rewards leave [0, 1] and no range is stated")
+            elif math.isnan(point.estimate):
+                ends = Ends(math.nan, math.nan)
+            else:
+                with np.errstate(all="ignore"):
+                    ends = interval.ends(estimator, point, state.intervals[kind], seen)
+            ess, share = _effective(point, seen)
+            words = verdict(estimator, interval, point, ends, seen)
+            found.append(
+                Estimate(
+                    name, kind, point.estimate, ends.low, ends.high, point.error, ess, share, words
+                )
+            )
+    return found
+
+
+def _effective(point: Point, seen: Diagnostics) -> tuple[float, float]:
+    """Effective sample size and largest share: of arm means, those of the pulls that they use."""
+    if point.arms is None:
+        return seen.ess, seen.largest_share
+    pulls, _, _, weights = point.arms
+    used = weights != 0.0
+    if not used.any() or np.any(pulls[used] == 0):
+        return 0.0, math.nan
+    each = np.abs(weights[used]) / pulls[used]
+    total = float(np.abs(weights[used]).sum())
+    return total**2 / float(np.abs(weights[used]) @ each), float(each.max()) / total
+
+
+def _arm_sums(plan: _Plan, state: State) -> ArmSums | None:
+    return plan.estimators["dm"].finish(state.estimators["dm"]).arms

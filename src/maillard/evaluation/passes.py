@@ -1,0 +1,352 @@
+"""One pass over a log that feeds every estimator, every interval and the diagnostics together.
+
+A pass is itself a monoid over consecutive rows. What later rows need to know of earlier ones is the
+`History`, which adds up: over several pieces a first pass adds the histories, and a second, which
+starts every piece from the sum before it, does the work, on any `concurrent.futures` executor.
+"""
+
+import bisect
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from .diagnostics import Diagnostics
+from .estimators import Estimator
+from .intervals import Interval
+from .moments import Array
+from .rows import Batch, History, Rows
+from .targets import Target, numbers
+
+#: Rows that are worked on at a time: all columns of a block stay in the processor's cache.
+BLOCK: Final = 1 << 15
+#: Numbers in a block's [arms, rows] arrays, at most.
+_NUMBERS: Final = 1 << 17
+#: Rows that a log hands over at a time.
+BATCH: Final = 1 << 16
+
+
+class Order(NamedTuple):
+    """Where the rounds begin and end, and how many rows repeat the one before."""
+
+    first: tuple[int, int] | None = None
+    last: tuple[int, int] | None = None
+    runs: int = 0
+    repeated: int = 0
+
+
+class State(NamedTuple):
+    """What a piece of a log amounts to."""
+
+    estimators: dict[str, Any]
+    intervals: dict[str, Any]
+    seen: Diagnostics
+    #: Of a contrast: the same under the second target.
+    other: Diagnostics
+    order: Order
+
+
+class Pass:
+    """What is to be computed, and how; small enough to be sent to where a piece of the log lies."""
+
+    def __init__(
+        self,
+        arms: int,
+        target: Target,
+        versus: Target | None,
+        estimators: Mapping[str, Estimator],
+        intervals: Mapping[str, tuple[Interval, tuple[str, ...]]],
+        *,
+        probabilities: bool,
+        prior: float,
+        model: str | Array | None = None,
+        run: int | None = None,
+        ordered: bool = True,
+        remembers: bool = True,
+        weighs: bool = True,
+    ) -> None:
+        self.arms, self.target, self.versus = arms, target, versus
+        self.estimators, self.intervals = dict(estimators), dict(intervals)
+        self.probabilities, self.prior, self.model = probabilities, prior, model
+        self.run, self.ordered, self.remembers, self.weighs = run, ordered, remembers, weighs
+
+    def columns(self, there: Iterable[str]) -> tuple[str, ...]:
+        """The columns to read beside those that every log has."""
+        wanted = [self.model] if isinstance(self.model, str) else []
+        for target in (self.target, self.versus):
+            if target is not None and target.contextual:
+                wanted.append(target.name)
+        if self.ordered:
+            wanted += ["round", "run"]
+        if self.run is not None:
+            wanted.append("run")
+        if self.probabilities:
+            wanted.append("log_propensity")
+        return tuple(dict.fromkeys(name for name in wanted if name in set(there)))
+
+    def _read(self, log: Any) -> Iterator[Batch]:
+        columns = self.columns(log.columns)
+        for batch in log.batches(size=BATCH, probabilities=self.probabilities, columns=columns):
+            yield from self._blocks(batch)
+
+    def _blocks(self, batch: Batch) -> Iterator[Batch]:
+        """Pieces of a batch that fit into the cache, without the rows of other runs."""
+        if self.run is not None:
+            batch = _of_run(batch, self.run)
+        size = max(256, min(BLOCK, _NUMBERS // self.arms)) if self.probabilities else BLOCK
+        n = len(batch.arm)
+        if n <= size:
+            if n:
+                yield batch
+            return
+        for start in range(0, n, size):
+            yield _Block.of(batch, start, min(n, start + size))
+
+    # ------------------------------------------------------------------------------------- monoid
+
+    def start(self) -> State:
+        """The state of no rows."""
+        empty = Diagnostics.empty(self.arms)
+        return State(
+            {name: estimator.start() for name, estimator in self.estimators.items()},
+            {
+                name: interval.start(self._of(names))
+                for name, (interval, names) in self.intervals.items()
+            },
+            empty,
+            empty,
+            Order(),
+        )  # fmt: skip
+
+    def _of(self, names: Iterable[str]) -> dict[str, Estimator]:
+        return {name: self.estimators[name] for name in names}
+
+    def step(self, state: State, rows: Rows, order: Order) -> State:
+        """The state with these rows, the next in order, added."""
+        return State(
+            {name: e.step(state.estimators[name], rows) for name, e in self.estimators.items()},
+            {
+                name: interval.step(state.intervals[name], rows, self._of(names))
+                for name, (interval, names) in self.intervals.items()
+            },
+            state.seen.step(rows),
+            state.other if rows.other is None else state.other.step(rows.other),
+            joined(state.order, order),
+        )
+
+    def merge(self, left: State, right: State) -> State:
+        """The state of two consecutive pieces."""
+        return State(
+            {
+                name: e.merge(left.estimators[name], right.estimators[name])
+                for name, e in self.estimators.items()
+            },
+            {
+                name: interval.merge(left.intervals[name], right.intervals[name])
+                for name, (interval, _) in self.intervals.items()
+            },
+            left.seen.merged(right.seen),
+            left.other.merged(right.other),
+            joined(left.order, right.order),
+        )
+
+    # -------------------------------------------------------------------------------------- a piece
+
+    def rows(self, batch: Batch, history: History) -> Rows:
+        """The rows of a block as the estimators see them."""
+        every = None
+        if batch.probabilities is not None:
+            every = np.ascontiguousarray(batch.probabilities.T)
+        elif self.probabilities and self.arms == 2:
+            every = _both(batch)
+        model = None
+        if isinstance(self.model, str):
+            model = numbers(batch, self.model)
+        elif self.model is not None:
+            model = self.model[batch.first_row : batch.first_row + len(batch.arm)]
+        if model is not None:
+            if model.ndim != 2 or model.shape != (len(batch.arm), self.arms):
+                raise ValueError(
+                    f"model must predict {self.arms} rewards, one for each arm, in every row"
+                )
+            model = np.ascontiguousarray(model.T)
+        found = [
+            Rows(
+                history.rows, batch.arm, batch.propensity, batch.reward, every,
+                *target.at(batch), history, self.prior, model,
+            )
+            for target in (self.target, self.versus)
+            if target is not None
+        ]  # fmt: skip
+        if self.versus is not None:
+            found[0].other = found[1]
+        return found[0]
+
+    def _advanced(self, history: History, batch: Batch) -> History:
+        if not self.remembers:
+            return history._replace(rows=history.rows + len(batch.arm))
+        return history + History.of(
+            batch.arm, batch.propensity, batch.reward, self.arms, self.weighs
+        )
+
+    def history(self, log: Any) -> History:
+        """What the rows of a piece add to the history of later ones."""
+        history = History.empty(self.arms)
+        with np.errstate(all="ignore"):
+            for batch in self._read(log):
+                history = self._advanced(history, batch)
+        return history
+
+    def piece(self, log: Any, history: History | None = None) -> State:
+        """The state of a piece, whose earlier rows have this history."""
+        state = self.start()
+        history = History.empty(self.arms) if history is None else history
+        for target in (self.target, self.versus):
+            if target is not None:
+                target.start()
+        # Giant weights may overflow when squared: infinite errors and NaN say so themselves.
+        with np.errstate(all="ignore"):
+            before = None
+            for batch in self._read(log):
+                if before is not None:
+                    history = self._advanced(history, before)
+                order = order_of(batch) if self.ordered else Order()
+                state = self.step(state, self.rows(batch, history), order)
+                before = batch
+        return state
+
+    def blocks(self, log: Any, points: Sequence[int]) -> Iterator[Rows]:
+        """The rows once more, in blocks that end at the given numbers of rows, without a past."""
+        history = History.empty(self.arms)
+        for target in (self.target, self.versus):
+            if target is not None:
+                target.start()
+        for batch in self._read(log):
+            start, n = 0, len(batch.arm)
+            while start < n:
+                next_point = bisect.bisect_right(points, history.rows)
+                room = points[next_point] - history.rows if next_point < len(points) else n
+                stop = min(n, start + room)
+                yield self.rows(_Block.of(batch, start, stop), history)
+                history = history._replace(rows=history.rows + stop - start)
+                start = stop
+
+    def run_over(self, log: Any, executor: Any = None, pieces: int = 1) -> State:
+        """The state of a log; with an executor its pieces are worked on side by side."""
+        together = any(t is not None and t.ordered for t in (self.target, self.versus))
+        if executor is None or together or pieces < 2:
+            return self.piece(log)
+        parts = log.pieces(pieces)
+        starts: list[History] = [History.empty(self.arms)]
+        if self.remembers or self.run is not None:
+            added = [executor.submit(self.history, part) for part in parts[:-1]]
+            for future in added:
+                starts.append(starts[-1] + future.result())
+        else:
+            for part in parts[:-1]:
+                starts.append(starts[-1]._replace(rows=starts[-1].rows + len(part)))
+        futures = [
+            executor.submit(self.piece, part, start)
+            for part, start in zip(parts, starts, strict=True)
+        ]
+        state = self.start()
+        for future in futures:  # in the order of the rows, whichever is ready first
+            state = self.merge(state, future.result())
+        return state
+
+
+# --------------------------------------------------------------------------------------------------
+
+
+class _Block(NamedTuple):
+    first_row: int
+    arm: Any
+    propensity: Array
+    log_propensity: Array | None
+    reward: Array
+    probabilities: Array | None
+    table: Any
+
+    @classmethod
+    def of(cls, batch: Batch, start: int, stop: int) -> "_Block":
+        """Some consecutive rows of a batch."""
+        part = slice(start, stop)
+        log_p, every, table = batch.log_propensity, batch.probabilities, batch.table
+        return cls(
+            batch.first_row + start,
+            batch.arm[part],
+            batch.propensity[part],
+            None if log_p is None else log_p[part],
+            batch.reward[part],
+            None if every is None else every[part],
+            None if table is None else table.slice(start, stop - start),
+        )
+
+
+def _of_run(batch: Batch, run: int) -> Batch:
+    """The rows of one run; they are together, as a log's are."""
+    found = np.flatnonzero(numbers(batch, "run") == run)
+    if len(found) == 0:
+        return _Block.of(batch, 0, 0)
+    if found[-1] - found[0] + 1 != len(found):
+        raise ValueError(f"row {batch.first_row + int(found[0])}: the rows of run {run} are mixed")
+    return _Block.of(batch, int(found[0]), int(found[-1]) + 1)
+
+
+def _both(batch: Batch) -> Array:
+    """The probabilities of two arms from that of the logged one."""
+    log_p = batch.log_propensity
+    other = 1.0 - batch.propensity if log_p is None else -np.expm1(log_p)
+    first = batch.arm == 0
+    return np.array([
+        np.where(first, batch.propensity, other), np.where(first, other, batch.propensity),
+    ])  # fmt: skip
+
+
+def order_of(batch: Batch) -> Order:
+    """The order of a block's rounds; without a column `run`, round 1 after others is a new run."""
+    names = [] if batch.table is None else batch.table.schema.names
+    if "round" not in names or not len(batch.arm):
+        return Order()
+    rounds = numbers(batch, "round").astype(np.int64)
+    runs = numbers(batch, "run").astype(np.int64) if "run" in names else np.zeros_like(rounds)
+    if "run" not in names:
+        runs[1:] = np.cumsum((rounds[1:] < rounds[:-1]) & (rounds[1:] == 1))
+    same = runs[1:] == runs[:-1]
+    falls = same & (rounds[1:] < rounds[:-1])
+    if falls.any():
+        at = int(np.argmax(falls)) + 1
+        raise ValueError(_unsorted(batch.first_row + at, int(rounds[at]), int(rounds[at - 1])))
+    twice = same & (rounds[1:] == rounds[:-1]) & (batch.arm[1:] == batch.arm[:-1])
+    twice &= (batch.reward[1:] == batch.reward[:-1]) & (
+        batch.propensity[1:] == batch.propensity[:-1]
+    )
+    named = "run" in names
+    return Order(
+        (int(runs[0]) if named else -1, int(rounds[0])),
+        (int(runs[-1]) if named else -1, int(rounds[-1])),
+        1 + int(np.count_nonzero(~same)),
+        int(np.count_nonzero(twice)),
+    )
+
+
+def joined(left: Order, right: Order) -> Order:
+    """The order of two consecutive pieces."""
+    if left.last is None or right.first is None:
+        return right if left.last is None else left
+    (run, last), (next_run, first) = left.last, right.first
+    goes_on = run == next_run
+    if goes_on and first < last:
+        if run != -1 or first != 1:
+            raise ValueError(_unsorted(None, first, last))
+        goes_on = False
+    runs = left.runs + right.runs - (1 if goes_on else 0)
+    return Order(left.first, right.last, runs, left.repeated + right.repeated)
+
+
+def _unsorted(row: int | None, round: int, before: int) -> str:
+    where = "between two batches" if row is None else f"row {row}"
+    return (
+        f"{where}: round {round} comes after round {before}: sort the log by its rounds (several "
+        "runs in one log need the column run)"
+    )

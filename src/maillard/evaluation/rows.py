@@ -1,0 +1,276 @@
+"""A block of a log's rows as the estimators see it, with what the earlier rows say about the arms.
+
+Everything that an estimator may ask of a row (its importance weight, the arm means before it, …) is
+worked out once for a block, when it is first asked for.
+"""
+
+from functools import cached_property
+from typing import Any, Final, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .moments import Array
+
+Codes = NDArray[np.int32]
+
+#: Nothing less probable can be drawn by a uniform number of 53 bits: it is taken as impossible, and
+#: so is everything beside a propensity that rounds to 1.
+_NEVER: Final = 2.0**-53
+#: Up to so many arms the running means of all arms are kept for every row.
+_FEW_ARMS: Final = 8
+
+
+class Batch(Protocol):
+    """What `Log.batches` yields: consecutive rows of a log."""
+
+    @property
+    def first_row(self) -> int: ...
+    @property
+    def arm(self) -> Codes: ...
+    @property
+    def propensity(self) -> Array: ...
+    @property
+    def log_propensity(self) -> Array | None: ...
+    @property
+    def reward(self) -> Array: ...
+    @property
+    def probabilities(self) -> Array | None: ...
+    @property
+    def table(self) -> Any: ...
+
+
+def counted(arm: Codes, arms: int) -> Array:
+    """How many rows each arm has."""
+    if arms <= _FEW_ARMS:
+        return np.array([np.count_nonzero(arm == a) for a in range(arms)], dtype=np.float64)
+    return np.asarray(np.bincount(arm, minlength=arms), dtype=np.float64)
+
+
+class History(NamedTuple):
+    """What all rows before some row add up to, arm by arm. Pieces add, so it is a monoid.
+
+    `inverse` holds Σ 1/p, Σ r/p and Σ r²/p of each arm's rows, where that is wanted.
+    """
+
+    rows: int
+    pulls: Array
+    totals: Array
+    inverse: Array
+
+    @classmethod
+    def empty(cls, arms: int) -> "History":
+        """That of the first row."""
+        return cls(0, np.zeros(arms), np.zeros(arms), np.zeros((3, arms)))
+
+    @classmethod
+    def of(
+        cls, arm: Codes, propensity: Array, reward: Array, arms: int, weighs: bool = True
+    ) -> "History":
+        """What these rows add."""
+        pulls = counted(arm, arms)
+        totals = np.asarray(np.bincount(arm, reward, arms), dtype=np.float64)
+        if not weighs:
+            return cls(len(arm), pulls, totals, np.zeros((3, arms)))
+        inverse = 1.0 / propensity
+        columns = (inverse, inverse * reward, inverse * reward**2)
+        sums = np.array([np.bincount(arm, column, arms) for column in columns])
+        return cls(len(arm), pulls, totals, sums)
+
+    def __add__(self, other: Any) -> "History":
+        return History(
+            self.rows + other.rows,
+            self.pulls + other.pulls,
+            self.totals + other.totals,
+            self.inverse + other.inverse,
+        )
+
+
+class Rows:
+    """Consecutive rows of a log under one target.
+
+    `distribution` is the target's: [arms] where it is the same in every row, [arms, rows], or None
+    where only `target`, its probability of the logged arm, is known. `model` holds a given
+    prediction of every arm's reward, [arms, rows]; without one the arms' running means predict,
+    (total + prior)/(pulls + 1), which use earlier rows only.
+    """
+
+    def __init__(
+        self,
+        first: int,
+        arm: Codes,
+        propensity: Array,
+        reward: Array,
+        probabilities: Array | None,
+        distribution: Array | None,
+        target: Array,
+        history: History,
+        prior: float,
+        model: Array | None = None,
+    ) -> None:
+        self.first = first
+        self.arm = arm
+        self.propensity = propensity
+        self.reward = reward
+        self.probabilities = probabilities
+        self.distribution = distribution
+        self.target = target
+        self.history = history
+        self.prior = prior
+        self.model = model
+        #: The same rows under the target that this one is compared with.
+        self.other: Rows | None = None
+
+    def __len__(self) -> int:
+        return len(self.arm)
+
+    @property
+    def arms(self) -> int:
+        """K."""
+        return len(self.history.pulls)
+
+    @cached_property
+    def weight(self) -> Array:
+        """w = π(A)/p(A)."""
+        return self.target / self.propensity
+
+    @cached_property
+    def gain(self) -> Array:
+        """w r."""
+        return self.weight * self.reward
+
+    # ------------------------------------------------------------------------------- positivity
+
+    @cached_property
+    def impossible(self) -> NDArray[np.bool_] | None:
+        """Rows in which the target wants arms that could not be drawn; None if there are none.
+
+        Without the whole distribution such a row shows only where the logged arm had
+        probability 1.
+        """
+        if self.probabilities is not None:
+            if self.distribution is None or not (zero := self.probabilities < _NEVER).any():
+                return self._or_other(None)
+            mass = self.distribution if self.distribution.ndim == 2 else self.distribution[:, None]
+            found = np.any(zero & (mass != 0.0), axis=0)
+        else:
+            certain = self.propensity == 1.0
+            if self.arms == 1 or not certain.any():
+                return self._or_other(None)
+            found = certain & (self.target < 1.0)
+        return self._or_other(found if found.any() else None)
+
+    def _or_other(self, found: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
+        theirs = None if self.other is None else self.other.impossible
+        if found is None or theirs is None:
+            return theirs if found is None else found
+        return found | theirs
+
+    @cached_property
+    def kept(self) -> NDArray[np.intp] | None:
+        """The positions of the rows that are not impossible; None for all."""
+        return None if self.impossible is None else np.flatnonzero(~self.impossible)
+
+    def usable(self, kept: NDArray[np.intp] | None) -> Any:
+        """These rows, or those at some positions, with all that `terms` ask of a row."""
+        return self if kept is None else _Some(self, kept)
+
+    @cached_property
+    def possible(self) -> Any:
+        """The rows that are not impossible."""
+        return self.usable(self.kept)
+
+    @cached_property
+    def variance(self) -> Array:
+        """Σ_a π(a)²/p(a), what a row adds to the variance of an estimate; ∞ where impossible."""
+        assert self.probabilities is not None
+        assert self.distribution is not None
+        squared = self.distribution**2
+        if squared.ndim == 1:
+            squared = squared[:, None]
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            terms = squared / self.probabilities
+        if np.isnan(terms).any():  # 0/0: an arm that neither plays
+            terms = np.where(squared == 0.0, 0.0, terms)
+        return np.asarray(terms.sum(axis=0))
+
+    # ------------------------------------------------------------------------ what is predicted
+
+    @cached_property
+    def by_arm(self) -> list[NDArray[np.intp]]:
+        """The positions of each arm's rows, in order."""
+        small = np.uint8 if self.arms <= 256 else np.uint16 if self.arms <= 65536 else np.int32
+        order = np.argsort(self.arm.astype(small), kind="stable")  # a radix sort on small codes
+        ends = np.cumsum(np.bincount(self.arm, minlength=self.arms))
+        return np.split(order, ends[:-1])
+
+    @cached_property
+    def _running(self) -> list[Array]:
+        """The predictions for each arm before each of its rows, and after the last."""
+        found = []
+        for a, positions in enumerate(self.by_arm):
+            totals = np.empty(len(positions) + 1)
+            totals[0] = self.history.totals[a]
+            totals[1:] = self.reward[positions]
+            np.cumsum(totals, out=totals)
+            totals += self.prior
+            first = self.history.pulls[a] + 1.0
+            totals /= np.arange(first, first + len(totals))
+            found.append(totals)
+        return found
+
+    @cached_property
+    def means(self) -> Array:
+        """The prediction for every arm before each row, [arms, rows]."""
+        if self.model is not None:
+            return self.model
+        means = np.empty((self.arms, len(self)))
+        for a, positions in enumerate(self.by_arm):
+            lengths = np.empty(len(positions) + 1, dtype=np.intp)
+            if len(positions):
+                lengths[0] = positions[0] + 1
+                np.subtract(positions[1:], positions[:-1], out=lengths[1:-1])
+                lengths[-1] = len(self) - 1 - positions[-1]
+            else:
+                lengths[0] = len(self)
+            means[a] = np.repeat(self._running[a], lengths)
+        return means
+
+    @cached_property
+    def predicted(self) -> Array:
+        """The prediction for the logged arm."""
+        if self.model is not None:
+            return np.asarray(self.model[self.arm, np.arange(len(self))])
+        predicted = np.empty(len(self))
+        for positions, running in zip(self.by_arm, self._running):
+            predicted[positions] = running[:-1]
+        return predicted
+
+    @cached_property
+    def value(self) -> Array:
+        """Σ_a π(a) · the prediction for arm a."""
+        if self.distribution is None:
+            raise ValueError("the target must give the probabilities of all arms in every row")
+        if self.distribution.ndim == 2:
+            return np.asarray(np.einsum("kn,kn->n", self.distribution, self.means))
+        if self.model is not None or self.arms <= _FEW_ARMS:
+            return np.asarray(np.einsum("k,kn->n", self.distribution, self.means))
+        # A row changes the prediction of one arm only.
+        start = (self.history.totals + self.prior) / (self.history.pulls + 1.0)
+        value = np.empty(len(self) + 1)
+        value[0] = self.distribution @ start
+        for a, (positions, running) in enumerate(zip(self.by_arm, self._running)):
+            value[positions + 1] = self.distribution[a] * np.diff(running)
+        return np.cumsum(value)[:-1]
+
+
+class _Some:
+    """Some rows of a block: a column is picked out when it is first asked for."""
+
+    def __init__(self, rows: Rows, kept: NDArray[np.intp]) -> None:
+        self._rows, self._kept = rows, kept
+
+    def __getattr__(self, column: str) -> Array:
+        found = np.take(getattr(self._rows, column), self._kept)
+        setattr(self, column, found)
+        return found

@@ -1,0 +1,91 @@
+"""What to recommend, and what to say of an estimate in plain words."""
+
+import math
+from collections.abc import Iterable
+from typing import Final
+
+from .diagnostics import Diagnostics
+from .estimators import Estimator, Point
+from .intervals import Ends, Interval
+
+#: (estimator, interval), the best first. Arms without a context: arm means, whose error is the
+#: smallest on logs of learning policies, with an interval that holds whatever the policy did.
+_WITHOUT_CONTEXT: Final = (
+    ("dm", "kt"), ("dm", "betting"), ("dm", "t"), ("dm", "normal"), ("aipw", "dr-betting"),
+    ("stable-variance", "normal"), ("aipw", "t"), ("aipw", "normal"), ("snipw", "t"),
+    ("snipw", "normal"), ("ipw", "normal"),
+)  # fmt: skip
+#: With a context arm means are no longer means of anything.
+_WITH_CONTEXT: Final = (
+    ("sndr", "t"), ("sndr", "normal"), ("aipw", "t"), ("aipw", "normal"), ("snipw", "t"),
+    ("snipw", "normal"), ("ipw", "normal"),
+)  # fmt: skip
+
+#: Weights are not to be trusted with fewer effective rows, or with a larger share in one row.
+FEW: Final = 50.0
+LARGE_SHARE: Final = 0.1
+#: A tail index below 2 is an infinite variance.
+HEAVY: Final = 2.0
+
+
+def recommended(pairs: Iterable[tuple[str, str]], contextual: bool) -> tuple[str, str] | None:
+    """The estimator and interval to believe, among those that gave a finite answer."""
+    finite = list(pairs)
+    for pair in _WITH_CONTEXT if contextual else _WITHOUT_CONTEXT:
+        if pair in finite:
+            return pair
+    return finite[0] if finite else None
+
+
+def verdict(
+    estimator: Estimator, interval: Interval, point: Point, ends: Ends, seen: Diagnostics
+) -> str:
+    """One sentence: whether this number can be relied on, and if not, why."""
+    if math.isnan(point.estimate):
+        return f"nothing can be said: {_missing(point, seen)}"
+    if math.isnan(ends.low) or math.isnan(ends.high):
+        return f"no interval: {ends.reason or 'there is no standard error'}"
+    if point.arms is not None:
+        return _of_arm_means(interval, point, seen)
+    left_out = ""
+    if seen.impossible > 0.01 * seen.rows:
+        left_out = f"; {seen.impossible:,} rounds could not play what the target wants"
+    if interval.anytime:
+        return f"valid at every time, whatever policy wrote the log{left_out}"
+    if seen.ess < FEW or seen.largest_share > LARGE_SHARE:
+        return (
+            f"do not trust: the weights leave {seen.ess:,.0f} effective rows of {seen.usable:,}, "
+            f"and one row has {seen.largest_share:.0%} of the weight{left_out}"
+        )
+    error = seen.mean_weight_error
+    if abs(seen.mean_weight - 1.0) > 4.0 * error + 1e-9:
+        return (
+            f"do not trust: the weights average {seen.mean_weight:.3f} ± {error:.3f} and not 1, "
+            f"so the propensities are not those drawn from, or arms were impossible{left_out}"
+        )
+    if seen.tail < HEAVY:
+        return f"take care: the weights have a heavy tail (index {seen.tail:.1f}){left_out}"
+    if not seen.constant:
+        return f"take care: the policy was learning, so this interval may be too narrow{left_out}"
+    return f"sound: rounds are independent and weights moderate{left_out}"
+
+
+def _of_arm_means(interval: Interval, point: Point, seen: Diagnostics) -> str:
+    assert point.arms is not None
+    pulls = point.arms.pulls[point.arms.weights != 0.0]
+    few = f", though one arm has only {pulls.min():,.0f} pulls" if pulls.min() < 30 else ""
+    if interval.anytime:
+        return f"valid at every time, whatever policy wrote the log{few}"
+    if seen.constant:
+        return f"sound: rounds are independent{few}"
+    return f"take care: arm means of a learning policy are a little too low{few}"
+
+
+def _missing(point: Point, seen: Diagnostics) -> str:
+    if point.arms is not None:
+        return "an arm that the target wants was never played"
+    if seen.usable == 0:
+        return "in no round was everything possible that the target wants"
+    if seen.mean_weight == 0.0:
+        return "no row has an arm that the target plays"
+    return "the terms of the rows are not finite"
