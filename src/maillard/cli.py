@@ -14,6 +14,11 @@ from .commands.common import HELP
 #: Command → what `maillard --help` says of it.
 COMMANDS: Final = {
     "policies": "Show the catalogue of policies, or one of them.",
+    "bounds": "Show what theory says of a bandit's regret, beside a simulation if asked.",
+    "simulate": "Simulate policies: regret over many trials, a table, files and a figure.",
+    "collect": "Simulate a policy and log every decision with its propensity.",
+    "evaluate": "Say what another policy would have earned, from a log.",
+    "logs": "Describe, check and convert logs of decisions.",
 }
 
 
