@@ -70,7 +70,7 @@ class NotSimulatedError(ValueError):
 
 @kernel
 def own_round(now, t, lane):
-    """The round that a lane decides: the common one, if it can be, which LLVM takes out of the loop."""
+    """The round that a lane decides: the common one if it can be, which LLVM takes out of loops."""
     return t[lane] if APART else now
 
 

@@ -284,15 +284,9 @@ def run(
     rng, noise = np.empty(WORDS, np.uint64), np.empty(WORDS, np.uint64)
     arm, due = np.zeros(LANES, np.uint64), np.zeros(LANES, np.uint64)
     numbers = np.zeros((12, LANES))
-    coin, edge, mass, propensity, reward = (
-        numbers[0],
-        numbers[1],
-        numbers[2],
-        numbers[3],
-        numbers[4],
-    )
-    t, live, regret, earned, seen = numbers[5], numbers[6], numbers[7], numbers[8], numbers[9]
-    share, decided = numbers[10], numbers[11]
+    coin, edge, mass, share = numbers[0], numbers[1], numbers[2], numbers[3]
+    t, live, propensity, reward = numbers[4], numbers[5], numbers[6], numbers[7]
+    regret, earned, seen, decided = numbers[8], numbers[9], numbers[10], numbers[11]
     laws_of_one, chance = np.empty((3, arms)), np.empty(arms)
     law, mean, gap = np.empty(laws.shape[1:]), np.empty(arms), np.empty(arms)
     slots = longest + 1  # one that stays empty where no reward is late
