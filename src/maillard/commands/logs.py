@@ -70,7 +70,13 @@ def describe(path: str, format: str | None, arms: str | None, as_json: bool) -> 
 @_format
 @_arms
 def check(path: str, format: str | None, arms: str | None) -> None:
-    """Read a log whole and name the first rows that cannot be right."""
+    """Read a log whole and name the first rows that cannot be right.
+
+    \b
+    Examples:
+      maillard logs check log.parquet
+      maillard logs check "logs/*.parquet"
+    """
     log = _read(path, format, arms).check()
     click.echo(f"{path}: {log.rows:,} rows, nothing wrong")
 
