@@ -315,3 +315,27 @@ def test_plain_python_takes_the_same_steps() -> None:
     )
     arrays = (compiled_chunk.regret, compiled_chunk.rewards, compiled_chunk.best)
     assert eval(done.stdout) == [float(x).hex() for array in arrays for x in array.ravel()]
+
+
+@pytest.mark.parametrize(
+    "world",
+    [
+        Bernoulli([0.3, 0.7]),
+        Batched(mb.Beta([0.4, 0.6], [2.0, 3.0]), size=7),
+        Delayed(Bernoulli([0.3, 0.7]), rounds=500),  # nothing is ever seen
+    ],
+    ids=["at once", "batches", "too late"],
+)
+@pytest.mark.parametrize("path", [Program, OnlineProgram])
+def test_sums_are_those_of_the_recorded_decisions(world: Any, path: Any) -> None:
+    policy = mb.policy("kl-ms-kt", 2)
+    ready = path(policy, world, *(["asked for"] if path is OnlineProgram else []))
+    rounds = 60
+    trials = 70 if path is Program else 3
+    record = ready.record(rounds, seed=2, first=5, trials=trials)
+    found = ready.sums(rounds, seed=2, first=5, trials=trials)
+    for trial in range(trials):
+        for arm in range(2):
+            rewards = record.reward[trial][record.arm[trial] == arm]
+            direct = [len(rewards), rewards.sum(), (rewards**2).sum()]
+            assert found[trial, arm] == pytest.approx(direct, rel=1e-14)

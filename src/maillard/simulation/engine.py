@@ -174,10 +174,23 @@ class Program:
         marks = _checked_marks(checkpoints, horizon)
         pulls = np.zeros((marks.size, len(self.policy.arms)), dtype=np.int64)
         results = np.zeros((3, marks.size, trials))
-        nothing = np.zeros((0, 0), dtype=np.int32), np.zeros((3, 0, 0))
         streams = self._streams(seed, paired)
-        self._call(False, horizon, marks, streams, first, trials, pulls, results, *nothing)
+        self._call(False, horizon, marks, streams, first, trials, (pulls, results))
         return Chunk(first, trials, marks, pulls, *results)
+
+    def sums(
+        self, horizon: int, seed: int = 0, first: int = 0, trials: int = 1, paired: bool = False
+    ) -> Array:
+        """What each arm's rewards came to: [trial, arm, (number, sum, sum of squares)].
+
+        The trials are those of `run`; rewards that come after the horizon are counted too.
+        """
+        self._check(horizon, first, trials)
+        found = np.zeros((trials, len(self.policy.arms), loop.SUMS))
+        streams = self._streams(seed, paired)
+        marks = np.array([horizon])
+        self._call(False, horizon, marks, streams, first, trials, arm_sums=found)
+        return found
 
     def record(
         self, horizon: int, seed: int = 0, first: int = 0, trials: int = 1, paired: bool = False
@@ -190,10 +203,9 @@ class Program:
         self._check(horizon, first, trials)
         arm = np.zeros((trials, horizon), dtype=np.int32)
         columns = np.zeros((3, trials, horizon))
-        nothing = np.zeros((0, len(self.policy.arms)), dtype=np.int64), np.zeros((3, 0, trials))
         marks = np.zeros(0, dtype=np.int64)
         streams = self._streams(seed, paired)
-        self._call(True, horizon, marks, streams, first, trials, *nothing, arm, columns)
+        self._call(True, horizon, marks, streams, first, trials, decisions=(arm, columns))
         return Record(first, arm, *columns)
 
     def _check(self, horizon: int, first: int, trials: int) -> None:
@@ -232,9 +244,20 @@ class Program:
         streams: tuple[np.uint64, np.uint64],
         first: int,
         trials: int,
-        *results: Any,
+        at_marks: tuple[Integers, Array] | None = None,
+        arm_sums: Array | None = None,
+        decisions: tuple[NDArray[np.int32], Array] | None = None,
     ) -> None:
         policy, world = self.policy, self.environment
+        if at_marks is None:
+            at_marks = (
+                np.zeros((marks.size, world.arms), dtype=np.int64),
+                np.zeros((3, marks.size, trials)),
+            )
+        if arm_sums is None:
+            arm_sums = np.zeros((0, 0, loop.SUMS))
+        if decisions is None:
+            decisions = np.zeros((0, 0), dtype=np.int32), np.zeros((3, 0, 0))
         opening = loop.AT_ONCE
         if policy.forced:
             opening = loop.SHUFFLED if policy.initial == "shuffled" else loop.IN_ORDER
@@ -250,7 +273,7 @@ class Program:
             exact or policy.needs_propensity or marks.size == 0,
             world.knots, world.laws, world.mean_table, world.drifts,
             *self._feedback(horizon),
-            horizon, marks, *streams, first, trials, *results,
+            horizon, marks, *streams, first, trials, *at_marks, arm_sums, *decisions,
         )  # fmt: skip
 
 

@@ -30,12 +30,16 @@ RUN: Final = (
     "int64, float64, int64, "  # feedback: kind, parameter, the longest delay
     "int64, int64[::1], uint64, uint64, int64, int64, "  # horizon, checkpoints, seeds, trials
     "int64[:, ::1], float64[:, :, ::1], "  # results at the checkpoints
+    "float64[:, :, ::1], "  # each arm's sums at the horizon
     "int32[:, ::1], float64[:, :, ::1])"  # every decision
 )
 
 #: What is written down at a checkpoint for each trial, and of each decision.
 REGRET, REWARDS, BEST_ARM = 0, 1, 2
 PROPENSITY, LOG_PROPENSITY, REWARD = 0, 1, 2
+
+#: What an arm's rewards add up to, as they were paid, seen or not: number, sum, sum of squares.
+SUMS: Final = 3
 
 
 # --------------------------------------------------------------------------------------------------
@@ -272,13 +276,14 @@ def run(
     feedback, feedback_parameter, longest,
     horizon, checkpoints, seed, noise_seed, first, trials,
     pulls_at, trial_at,
+    arm_sums,
     arm_log, log_columns,
 ):  # fmt: skip
     """Trials `first` … `first` + `trials` − 1, from their first round to the horizon."""
     wide()
     arms, rows = start.shape[1], start.shape[0]
     late, changing = feedback != IMMEDIATE, knots.size > 1
-    logged = arm_log.size > 0
+    logged, summed = arm_log.size > 0, arm_sums.size > 0
     state, memory = np.empty((rows + 1, arms, LANES)), np.empty((start_memory.size, LANES))
     weight, work = np.empty((arms, LANES)), np.zeros((WORK, arms, LANES))
     rng, noise = np.empty(WORDS, np.uint64), np.empty(WORDS, np.uint64)
@@ -293,6 +298,7 @@ def run(
     calendar = np.zeros((5, slots, LANES), np.int32)
     luggage = np.zeros((3, slots, LANES))
     played = np.zeros((arms if late else 0, LANES))
+    sums = np.zeros((SUMS * arms if summed else 0, LANES))
     for l in range(LANES):
         share[l] = floor
     for begin in range(0, trials, LANES):
@@ -306,6 +312,7 @@ def run(
             regret[l], earned[l], seen[l], live[l], propensity[l] = 0.0, 0.0, 0.0, 1.0, 1.0
         clear_calendar(calendar)
         played[:] = 0.0
+        sums[:] = 0.0
         mark, knot, opened = 0, 0, opening == AT_ONCE
         for step in range(horizon):
             if changing or step == 0:
@@ -335,6 +342,12 @@ def run(
                     log_columns[PROPENSITY, begin + l, step] = propensity[l]
                     log_columns[LOG_PROPENSITY, begin + l, step] = log(propensity[l])
                     log_columns[REWARD, begin + l, step] = reward[l]
+            if summed:
+                for l in range(LANES):
+                    row = SUMS * int(arm[l])
+                    sums[row, l] += 1.0
+                    sums[row + 1, l] += reward[l]
+                    sums[row + 2, l] += reward[l] * reward[l]
             if changing:
                 for l in range(LANES):
                     regret[l] += gap[arm[l]]
@@ -376,3 +389,8 @@ def run(
                     trial_at[REWARDS, mark, begin + l] = earned[l]
                     trial_at[BEST_ARM, mark, begin + l] = best / mass[l]
                 mark += 1
+        if summed:
+            for l in range(count):
+                for a in range(arms):
+                    for i in range(SUMS):
+                        arm_sums[begin + l, a, i] = sums[SUMS * a + i, l]

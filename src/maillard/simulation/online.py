@@ -77,6 +77,18 @@ class OnlineProgram(Program):
                     mark += 1
         return Chunk(first, trials, marks, pulls, *results)
 
+    def sums(
+        self, horizon: int, seed: int = 0, first: int = 0, trials: int = 1, paired: bool = False
+    ) -> Any:
+        """As `Program.sums`."""
+        found = np.zeros((trials, len(self.policy.arms), loop.SUMS))
+        for i in range(trials):
+            record = self.record(horizon, seed, first + i, 1, paired)
+            arm, reward = record.arm[0], record.reward[0]
+            for power in range(loop.SUMS):
+                found[i, :, power] = np.bincount(arm, reward**power, found.shape[1])
+        return found
+
     def record(
         self, horizon: int, seed: int = 0, first: int = 0, trials: int = 1, paired: bool = False
     ) -> Record:
