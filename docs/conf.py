@@ -10,7 +10,6 @@ version = release = maillard.__version__
 extensions = ["myst_parser"]
 myst_enable_extensions = ["attrs_inline", "deflist"]
 myst_heading_anchors = 4
-suppress_warnings: list[str] = []
 nitpicky = True
 # Standard names in signatures are not linked: the pages build without a network.
 nitpick_ignore_regex = [("py:.*", ".*")]
@@ -28,3 +27,4 @@ pygments_style = "friendly"
 pygments_dark_style = "github-dark"
 python_maximum_signature_line_length = 88
 highlight_language = "none"
+smartquotes = False  # a prime in a formula is none

@@ -4,7 +4,6 @@ Every public name must have a docstring, every command an example, every policy,
 interval and environment its text; what lacks one is an error that names it.
 """
 
-import importlib
 import inspect
 import re
 import textwrap
@@ -132,7 +131,7 @@ def _api() -> dict[str, str]:
         for part, members in grouped.items()
     )
     shown["reference/api.md"] = (
-        "# Python\n\n`import maillard as mb` gives these names, and the class of every "
+        "# Python API\n\n`import maillard as mb` gives these names, and the class of every "
         "[policy](policies/index.md): `mb.KLMS`, `mb.UCB1`, … Names come when they are first used, "
         "so that the import itself takes no time.\n\n"
         f"| part | names |\n|---|---|\n{listed}\n\n"
@@ -165,11 +164,9 @@ def _members(path: str, cls: type) -> Iterable[str]:
     """Attributes, properties and methods that the class, or one of ours above it, defines."""
     seen = set()
     for owner in cls.__mro__:
-        if (
-            not owner.__module__.startswith("maillard")
-            or owner is not cls
-            and owner is mb.Environment
-        ):
+        # What all environments have is shown once, with Environment.
+        inherited = owner is mb.Environment and cls is not mb.Environment
+        if inherited or not owner.__module__.startswith("maillard"):
             continue
         for name, text in _attributes(owner).items():
             if name not in seen and not name.startswith("_"):
@@ -187,12 +184,8 @@ def _members(path: str, cls: type) -> Iterable[str]:
                 static = isinstance(value, staticmethod)
                 signature = name + _signature(plain, skip_first=not static)
                 kind = "classmethod" if isinstance(value, classmethod) else "method"
-                body = text_of(_documented(cls, name), f"{path}.{name}")
+                body = text_of(getattr(cls, name), f"{path}.{name}")
                 yield _directive("staticmethod" if static else kind, signature, body, 5)
-
-
-def _documented(cls: type, name: str) -> Any:
-    return getattr(cls, name)
 
 
 def _attributes(cls: type) -> dict[str, str]:
@@ -250,8 +243,8 @@ def _policies() -> dict[str, str]:
         for name, cls in classes.items()
     )
     index = (
-        f"# Policies\n\n{len(classes)} policies, each with its formula, its parameters and what its "
-        "probabilities are. `maillard policies` prints the same text.\n\n"
+        f"# Policies\n\n{len(classes)} policies, each with its formula, its parameters and what "
+        "its probabilities are. `maillard policies` prints the same text.\n\n"
         f"| name | policy | probabilities | horizon |\n|---|---|---|---|\n{rows}\n\n"
         "```{toctree}\n:hidden:\n" + "".join(f"{name}\n" for name in classes) + "```\n"
     )
@@ -321,10 +314,9 @@ def _log_schema() -> str:
     lacking = [name for name in schema.KNOWN if f"`{name}`" not in said]
     if lacking:
         raise ValueError(f"the table of a log's columns lacks {', '.join(lacking)}")
-    importlib.import_module("maillard.logs.sources")
     return (
         f"# What is in a log\n\n{said}\n\n"
-        f"The metadata are JSON under the key `{schema.KEY.decode()}` of the Arrow or Parquet schema: "
-        f"`format` ({schema.FORMAT} at present), `arms` (the labels in their order), and what is "
-        "known of all rows, such as `policy`, `parameters`, `rewards`, `seed` and `environment`.\n"
+        f"The metadata are JSON under the key `{schema.KEY.decode()}` of the schema of Arrow or "
+        f"Parquet: `format` ({schema.FORMAT} at present), `arms` (the labels in their order), and what "
+        "is known of all rows, such as `policy`, `parameters`, `rewards`, `seed` and `environment`.\n"
     )
