@@ -1,6 +1,8 @@
 # Every target builds .venv itself when it is missing or older than the project's requirements.
 PYTHON ?= python3
 BIN := .venv/bin
+# One worker for each core; whoever is idle takes tests from the other.
+SPREAD := --numprocesses auto --dist worksteal
 
 .PHONY: demo test test-compiled test-plain lint bench docs clean
 
@@ -14,10 +16,10 @@ test-compiled: export MAILLARD_CACHE_DIR := $(CURDIR)/.venv/cache/maillard
 
 # The compiled run comes last: its summary is the one that counts.
 test-compiled: .venv/ready
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(SPREAD)
 
 test-plain: .venv/ready
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m "not slow"
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest $(SPREAD) -m "not slow"
 
 lint: .venv/ready
 	$(BIN)/ruff check .
