@@ -317,6 +317,7 @@ def _log_schema() -> str:
     return (
         f"# What is in a log\n\n{said}\n\n"
         f"The metadata are JSON under the key `{schema.KEY.decode()}` of the schema of Arrow or "
-        f"Parquet: `format` ({schema.FORMAT} at present), `arms` (the labels in their order), and what "
-        "is known of all rows, such as `policy`, `parameters`, `rewards`, `seed` and `environment`.\n"
+        f"Parquet: `format` ({schema.FORMAT} at present), `arms` (the labels in their order), and "
+        "what is known of all rows, such as `policy`, `parameters`, `rewards`, `seed` and "
+        "`environment`.\n"
     )

@@ -93,6 +93,27 @@ class Evaluation:
 
         return summary(self)
 
+    def to_arrow(self) -> Any:
+        """A pyarrow table with a row for each estimate, the recommended one first."""
+        import pyarrow as pa
+
+        return pa.Table.from_pylist(
+            [{"target": self.target, **estimate.to_dict()} for estimate in self.estimates],
+            metadata={"recommended": self.recommended or ""},
+        )
+
+    def to_pandas(self) -> Any:
+        """The same as a pandas frame, where pandas is installed."""
+        from ..tables import pandas_of
+
+        return pandas_of(self.to_arrow())
+
+    def to_polars(self) -> Any:
+        """The same as a Polars frame, where Polars is installed."""
+        from ..tables import polars_of
+
+        return polars_of(self.to_arrow())
+
     def plot(self, path: Any = None) -> Any:
         """Estimates with intervals, the weights' distribution and the estimates as rows came in.
 
@@ -104,6 +125,11 @@ class Evaluation:
 
     def __str__(self) -> str:
         return self.summary()
+
+    def _repr_html_(self) -> str:
+        from .report import table
+
+        return table(self)._repr_html_()
 
 
 def evaluate(

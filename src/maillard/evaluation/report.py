@@ -1,7 +1,9 @@
 """An evaluation as text."""
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from ..tables import Table
 
 if TYPE_CHECKING:
     from .evaluation import Estimate, Evaluation
@@ -14,7 +16,7 @@ def summary(evaluation: "Evaluation") -> str:
         f"value of {evaluation.target}, {evaluation.level:.4g} intervals, {seen.rows:,} rounds of "
         f"{len(evaluation.arms)} arms",
         "",
-        *_table(evaluation.estimates, evaluation.recommended),
+        *_aligned(_rows(evaluation.estimates, evaluation.recommended), _WORDS),
         "",
         f"weights: mean {seen.mean_weight:.4g} ± {_number(seen.mean_weight_error)}, effective rows "
         f"{seen.ess:,.0f}, largest share {_percent(seen.largest_share)}",
@@ -24,19 +26,36 @@ def summary(evaluation: "Evaluation") -> str:
     if evaluation.arm_sums is not None and evaluation.rewards is not None:
         lines += ["", *_arms(evaluation)]
     lines += ["", *(f"note: {note}" for note in evaluation.notes)] if evaluation.notes else []
-    if evaluation.recommended is not None:
-        best = evaluation.best
-        lines += [
-            "",
-            f"recommended: {best.estimator} with {best.interval}, {best.estimate:.4f} in "
-            f"[{best.low:.4f}, {best.high:.4f}]: {best.verdict}",
-        ]
-    else:
-        lines += ["", "recommended: none, no estimate has a finite interval"]
-    return "\n".join(lines)
+    return "\n".join([*lines, "", _recommended(evaluation)])
 
 
-def _table(estimates: "list[Estimate]", recommended: str | None) -> list[str]:
+def table(evaluation: "Evaluation") -> Table:
+    """The same for a notebook."""
+    seen = evaluation.diagnostics
+    heads, *rows = _rows(evaluation.estimates, evaluation.recommended)
+    title = (
+        f"Value of {evaluation.target}, {evaluation.level:.4g} intervals, {seen.rows:,} rounds of "
+        f"{len(evaluation.arms)} arms"
+    )
+    return Table(title, heads, tuple(rows), (_recommended(evaluation), *evaluation.notes), _WORDS)
+
+
+def _recommended(evaluation: "Evaluation") -> str:
+    if evaluation.recommended is None:
+        return "recommended: none, no estimate has a finite interval"
+    best = evaluation.best
+    return (
+        f"recommended: {best.estimator} with {best.interval}, {best.estimate:.4f} in "
+        f"[{best.low:.4f}, {best.high:.4f}]: {best.verdict}"
+    )
+
+
+#: The columns that hold words.
+_WORDS: Final = (0, 1, 8)
+
+
+def _rows(estimates: "list[Estimate]", recommended: str | None) -> list[tuple[str, ...]]:
+    """The heads, and a row for each estimate."""
     head = (
         "estimator",
         "interval",
@@ -55,7 +74,7 @@ def _table(estimates: "list[Estimate]", recommended: str | None) -> list[str]:
             e.estimator + star, e.interval, _number(e.estimate), _number(e.low), _number(e.high),
             _number(e.standard_error), f"{e.ess:,.0f}", _percent(e.largest_weight_share), e.verdict,
         ))  # fmt: skip
-    return _aligned(rows, left=(0, 1, 8))
+    return rows
 
 
 def _arms(evaluation: "Evaluation") -> list[str]:

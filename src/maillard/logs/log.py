@@ -261,8 +261,16 @@ class Log:
         return pa.Table.from_batches(rows_to_write(self, schema), schema)
 
     def to_pandas(self) -> Any:
-        """The whole log as a pandas frame."""
-        return self.to_arrow().to_pandas()
+        """The whole log as a pandas frame, where pandas is installed."""
+        from ..tables import pandas_of
+
+        return pandas_of(self.to_arrow())
+
+    def to_polars(self) -> Any:
+        """The whole log as a Polars frame, where Polars is installed."""
+        from ..tables import polars_of
+
+        return polars_of(self.to_arrow())
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         """The rows for any library that speaks Arrow's C interface."""
@@ -298,3 +306,8 @@ class Log:
         rows = "rows not counted" if self._rows is None else f"{self._rows:,} rows"
         policy = f", {self.metadata['policy']}" if "policy" in self.metadata else ""
         return f"Log({self.name}: {rows}{policy})"
+
+    def _repr_html_(self) -> str:
+        from .preview import preview
+
+        return preview(self)._repr_html_()

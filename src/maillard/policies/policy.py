@@ -641,6 +641,11 @@ class Policy:
         chosen = "".join(f", {name}={value!r}" for name, value in self.parameters.items())
         return f"{type(self).__name__}([{shown}{more}]{chosen}, seen={self._seen})"
 
+    def _repr_html_(self) -> str:
+        from .preview import preview
+
+        return preview(self)._repr_html_()
+
     # ----------------------------------------------------------------------------------- validation
 
     def _validated(self, given: dict[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from .curve import Curve, Ranges, joined, missing
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from .tables import Table
+    from ..tables import Table
 
 Array = NDArray[np.float64]
 
@@ -163,13 +163,15 @@ class Result:
 
     def to_pandas(self) -> Any:
         """The same as a pandas frame, where pandas is installed."""
-        try:
-            import pandas  # noqa: F401
-        except ImportError:
-            raise ValueError(
-                "pandas is not installed: pip install pandas, or use to_arrow()"
-            ) from None
-        return self.to_arrow().to_pandas()
+        from ..tables import pandas_of
+
+        return pandas_of(self.to_arrow())
+
+    def to_polars(self) -> Any:
+        """The same as a Polars frame, where Polars is installed."""
+        from ..tables import polars_of
+
+        return polars_of(self.to_arrow())
 
     def to_parquet(self, path: str | Path) -> None:
         """Write the table, and the integers behind it, so that `read` gives back the same bits."""

@@ -1,68 +1,12 @@
-"""The summary of a result: text on a terminal, HTML in a notebook."""
+"""The summary of a result."""
 
-import html
-import io
 import math
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
+from ..tables import Table
 from .result import Result
-
-#: Wide enough that no number is cut where the width of a terminal is not known.
-_WIDTH: Final = 160
-
-
-@dataclass(frozen=True)
-class Table:
-    """Rows of text under a title; the first column holds names, the others numbers."""
-
-    title: str
-    heads: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    notes: tuple[str, ...] = ()
-
-    def __rich__(self) -> Any:
-        from rich import box
-        from rich.console import Group
-        from rich.table import Table as RichTable
-        from rich.text import Text
-
-        table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
-        for i, head in enumerate(self.heads):
-            table.add_column(head, justify="right" if i else "left", no_wrap=True)
-        for row in self.rows:
-            table.add_row(*(Text(cell) for cell in row))
-        title = Text(self.title, style="bold")
-        return Group(title, table, *(Text(note, style="dim") for note in self.notes))
-
-    def __str__(self) -> str:
-        from rich.console import Console
-
-        text = io.StringIO()
-        Console(file=text, width=_WIDTH, no_color=True, force_terminal=False).print(self)
-        return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
-
-    def __repr__(self) -> str:
-        return str(self)
-
-    def _repr_html_(self) -> str:
-        def line(cells: tuple[str, ...], tag: str) -> str:
-            styles = ("text-align: left", "text-align: right; font-variant-numeric: tabular-nums")
-            inside = (
-                f'<{tag} style="{styles[i > 0]}">{html.escape(cell)}</{tag}>'
-                for i, cell in enumerate(cells)
-            )
-            return f"<tr>{''.join(inside)}</tr>"
-
-        body = "".join(line(row, "td") for row in self.rows)
-        notes = "".join(f"<div><small>{html.escape(note)}</small></div>" for note in self.notes)
-        return (
-            f'<div><table><caption style="text-align: left"><b>{html.escape(self.title)}</b>'
-            f"</caption><thead>{line(self.heads, 'th')}</thead><tbody>{body}</tbody></table>"
-            f"{notes}</div>"
-        )
 
 
 def summary(result: Result) -> Table:

@@ -1,5 +1,6 @@
 """`maillard.bounds`: every bound for one bandit, beside a simulation where asked."""
 
+import html
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -7,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ..tables import Table
 from . import lower
 from .instances import checked_horizons, checked_means
 from .known import THEORIES
@@ -138,46 +140,39 @@ class Bounds:
         regret = float(self.simulated[slug].regret[-1])
         return float(self.best(slug)) / regret if regret > 0.0 else math.nan
 
-    def summary(self) -> Any:
-        """A table by policy, for `rich` to print."""
-        from rich import box
-        from rich.table import Table
-
+    def summary(self) -> Table:
+        """A table by policy: print it, or let a notebook show it."""
         if np.ndim(self.horizon) > 0:
             raise ValueError("a summary is of a single horizon; `to_dict` has them all")
-        title = f"Bounds on the regret after {_shown(self.horizon)} rounds"
-        table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False)
-        table.add_column("policy", no_wrap=True)
-        table.add_column("best bound", justify="right", no_wrap=True)
-        table.add_column("which", no_wrap=True)
-        table.add_column("any instance", justify="right", no_wrap=True)
-        table.add_column("× ln T, T → ∞", justify="right", no_wrap=True)
-        if self.simulated:
-            for head in ("simulated", "± s.e.", "bound/simulated"):
-                table.add_column(head, justify="right", no_wrap=True)
-        table.add_column("from", overflow="fold")
-        for slug, values in self.policies.items():
-            least, name = self._least(slug, values, self.horizon)
-            sources = {bound.name: bound.source for bound in THEORIES[slug].bounds}
-            cells = [
-                slug + "".join(f" {k}={v:g}" for k, v in THEORIES[slug].parameters.items()),
-                _shown(least),
-                name,
-                _shown(values.get("worst_case", math.nan)),
-                _shown(self.slope(slug)),
-            ]
-            if self.simulated:
-                found = self.simulated[slug]
-                cells += [_shown(found.regret[-1]), _shown(found.error[-1])]
-                cells.append(_shown(self._ratio(slug)))
-            table.add_row(
-                *cells, sources.get(name, "the worst arm in every round, each other once")
-            )
-        table.add_section()
+        heads = ["policy", "best bound", "which", "any instance", "× ln T, T → ∞"]
+        heads += ["simulated", "± s.e.", "bound/simulated"] if self.simulated else []
+        rows = [self._row(slug) for slug in self.policies]
         for name, text in _LOWER.items():
-            value = [_shown(self.lower[name]), name] + [""] * (len(table.columns) - 4)
-            table.add_row("lower bound", *value, text)
-        return table
+            value = [_shown(self.lower[name]), name] + [""] * (len(heads) - 3)
+            rows.append(("lower bound", *value, text))
+        return Table(
+            f"Bounds on the regret after {_shown(self.horizon)} rounds",
+            (*heads, "from"),
+            tuple(rows),
+            words=(0, 2, len(heads)),
+        )
+
+    def _row(self, slug: str) -> tuple[str, ...]:
+        values = self.policies[slug]
+        least, name = self._least(slug, values, self.horizon)
+        sources = {bound.name: bound.source for bound in THEORIES[slug].bounds}
+        cells = [
+            slug + "".join(f" {k}={v:g}" for k, v in THEORIES[slug].parameters.items()),
+            _shown(least),
+            name,
+            _shown(values.get("worst_case", math.nan)),
+            _shown(self.slope(slug)),
+        ]
+        if self.simulated:
+            found = self.simulated[slug]
+            cells += [_shown(found.regret[-1]), _shown(found.error[-1])]
+            cells.append(_shown(self._ratio(slug)))
+        return (*cells, sources.get(name, "the worst arm in every round, each other once"))
 
     def plot(self, path: Any = None) -> Any:
         """Regret curves between lower and upper bounds; written to `path` if there is one."""
@@ -194,6 +189,11 @@ class Bounds:
             return f"<Bounds at {np.size(self.horizon)} horizons: {', '.join(self.policies)}>"
         shown = ", ".join(f"{slug} ≤ {_shown(self.best(slug))}" for slug in self.policies)
         return f"<Bounds after {_shown(self.horizon)} rounds: {shown}>"
+
+    def _repr_html_(self) -> str:
+        if np.ndim(self.horizon) > 0:
+            return f"<code>{html.escape(repr(self))}</code>"
+        return self.summary()._repr_html_()
 
 
 _LOWER: Final = {
