@@ -143,8 +143,21 @@ def test_divergence(mean: float, best: float) -> None:
     assert near(kl(best, mean), exact_kl(best, mean), 1e-13)
     assert float(kl(mean, best)) == pytest.approx(float(mb.divergence.kl(mean, best)), rel=1e-13)
     step = 1e-9
-    expected = exact_kl(mean, mpf(mean) + mpf(step)) if mean < 1 else 0
-    assert near(kl_step(mean, 1.0 - mean, step), expected, 1e-13)
+    expected = exact_kl(mean, mpf(mean) + mpf(step))
+    found = kl_step(mean, 1.0 - mean, mean + step, (1.0 - mean) - step, step)
+    assert near(found, expected, 1e-13)
+
+
+@pytest.mark.parametrize("other", [1e-300, 1e-10, 1 - 1e-15, 1 - 2.0**-53])
+def test_divergence_of_means_that_are_nearly_certain(other: float) -> None:
+    for mean in (2e-300, 1e-12, 0.3, 0.5, 1 - 1e-12):
+        best, worse = max(mean, other), min(mean, other)
+        with mpmath.workdps(700):  # 1 − 10^−300 has as many digits
+            up, down = +exact_kl(worse, best), +exact_kl(best, worse)
+            constant = (mpf(best) - mpf(worse)) / up
+        assert near(kl(worse, best), up, 1e-13)
+        assert near(kl(best, worse), down, 1e-13)
+        assert near(theory.lai_robbins([mean, other]), constant, 1e-13)
 
 
 @pytest.mark.parametrize("horizon", HORIZONS)
@@ -302,7 +315,7 @@ def test_worst_cases_of_maillard_sampling() -> None:
         for found, factor, scale in (
             (theory.worst_case_constants(arms)[0], mpf("140.5") * share, mpf(arms) / 8),
             (float(theory.ms_worst_case(arms, 1e6)) / math.sqrt(arms * 1e6),
-             mpf("35.5") * share, mpf(arms) / 2),
+             mpf("31.5") * share, mpf(arms) / 2),
         ):  # fmt: skip
             start = float(found) / 2
             best = min(head(mpf(x), factor, scale) for x in np.linspace(start / 4, 3 * start, 3000))
@@ -554,6 +567,14 @@ def test_theorem_1_follows_from_the_lemma(a: float, b: float, c: float, decades:
     lemma_value = theory.arm_pulls(mean, best, horizon, c * gap, c * gap, form="sharp")
     bound = theory.theorem_1([mean, best], horizon, delta=0.0, c=c) / gap
     assert min(lemma_value, horizon) <= bound * (1 + 1e-9)
+
+
+@given(st.floats(1e-6, 1), st.floats(0, 25))
+def test_worst_case_of_ms_follows_from_its_lemma(gap: float, decades: float) -> None:
+    """Its constant, 31.5, at ε_1 = ε_2 = Δ/4."""
+    horizon = 10.0**decades
+    found = theory.ms_arm_pulls(gap, horizon, gap / 4, gap / 4)
+    assert min(found, horizon) <= 31.5 / gap**2 * float(e2(horizon * gap**2 / 2)) * (1 + 1e-9)
 
 
 def test_asymptotics() -> None:

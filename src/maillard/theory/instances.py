@@ -115,38 +115,41 @@ def gaps_of(means: Array) -> Array:
 
 
 def _phi(x: Array) -> Array:
-    """x − ln(1+x) for x ≥ −1 without cancellation."""
+    """x − ln(1+x) for |x| < 0.4 without cancellation."""
     # With s = x/(2+x): ln(1+x) = 2 artanh s and x − 2s = x·s.
-    near = np.abs(x) < 0.4
-    s = np.where(near, x, 0.0)
-    s = s / (2.0 + s)
+    s = x / (2.0 + x)
     z, tail = s * s, np.zeros_like(s)
     for power in range(31, 1, -2):
         tail = tail * z + 1.0 / power
-    return np.where(near, x * s - 2.0 * s * z * tail, x - np.log1p(x))
+    return x * s - 2.0 * s * z * tail
 
 
-def _term(a: Array, d: Array) -> Array:
-    """a·φ(d/a), what one outcome contributes to kl; its limit d at a = 0."""
-    ratio = np.maximum(d / a, -1.0)
-    return np.where((a == 0.0) | (ratio > 1e300), d, a * _phi(ratio))
+def _term(a: Array, b: Array, d: Array) -> Array:
+    """a·φ(d/a) = d − a ln(b/a) for d = b − a: what one outcome contributes to kl; at a = 0, d."""
+    move, ratio = d / a, b / a
+    # Neither quotient says much where it is subnormal or too large.
+    log_ratio = np.where(ratio > 1e-300, np.log(ratio), np.log(b) - np.log(a))
+    far = np.where((a == 0.0) | (ratio > 1e300), d, d - a * log_ratio)
+    return np.where(np.abs(move) < 0.4, a * _phi(move), far)
 
 
-def kl_step(a: Any, rest: Any, d: Any) -> Array:
-    """kl(a, a + d) where rest = 1 − a; every digit of a small step d counts.
+def kl_step(a: Any, rest_a: Any, b: Any, rest_b: Any, d: Any) -> Array:
+    """kl(a, b) from what cancels or rounds in it: 1 − a, 1 − b and b − a, as exact as they are.
 
-    The array form of `maillard.divergence.kl`, which needs no compiler.
+    The array form of `maillard.divergence.kl`, which needs no compiler. A step of a few ulp counts
+    with all its digits, and so does a mean that is nearly 0 or 1.
     """
-    a, rest, d = np.broadcast_arrays(*(np.asarray(x, dtype=np.float64) for x in (a, rest, d)))
+    parts = np.broadcast_arrays(*(np.asarray(x, np.float64) for x in (a, rest_a, b, rest_b, d)))
+    a, rest_a, b, rest_b, d = parts
     with np.errstate(all="ignore"):
-        value = _term(a, d) + _term(rest, -d)
+        value = _term(a, b, d) + _term(rest_a, rest_b, -d)
     return np.where(d == 0.0, 0.0, value)
 
 
 def kl(a: Any, b: Any) -> Array:
     """kl(a, b) over arrays."""
     a, b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
-    return kl_step(a, 1.0 - a, b - a)
+    return kl_step(a, 1.0 - a, b, 1.0 - b, b - a)
 
 
 # --------------------------------------------------------------------------------------------------

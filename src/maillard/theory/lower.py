@@ -38,9 +38,8 @@ def lai_robbins(means: Any) -> Any:
     gaps = gaps_of(table)
     best = table.max(axis=-1, keepdims=True)
     with np.errstate(all="ignore"):
-        terms = np.where(gaps > 0.0, gaps / kl_step(table, 1.0 - table, gaps), 0.0)
-    # A rounded 1 − μ_1 would lend a finite divergence to a certain reward.
-    return np.where((gaps > 0.0) & (best < 1.0), terms, 0.0).sum(axis=-1)[()]
+        distance = kl_step(table, 1.0 - table, best, 1.0 - best, gaps)
+        return np.where(gaps > 0.0, gaps / distance, 0.0).sum(axis=-1)[()]
 
 
 def burnetas_katehakis(laws: Sequence[tuple[Any, Any]]) -> float:
@@ -125,7 +124,8 @@ def finite_time(means: Any, horizon: Any, worst_case: Any) -> Any:
         best, total = float(row.max()), np.zeros(len(when.log))
         step = (1.0 - best) * _ALTERNATIVES[:, None]
         for gap, times in _distinct_gaps(row) if best < 1.0 else []:
-            distance = kl_step(best - gap, 1.0 - best + gap, gap + step)
+            rest = 1.0 - best
+            distance = kl_step(best - gap, rest + gap, best + step, rest - step, gap + step)
             logs = np.log(np.minimum(gap, step) / 8.0) + when.log
             total += times * gap * (np.maximum(logs, 0.0) / distance).max(axis=0)
         return total
@@ -145,7 +145,7 @@ def small_horizon(means: Any, horizon: Any) -> Any:
         best, total = float(row.max()), np.zeros(len(when.log))
         even = 1.0 / len(row)
         for gap, times in _distinct_gaps(row) if best < 1.0 else []:
-            distance = kl_step(best - gap, 1.0 - best + gap, gap)
+            distance = kl_step(best - gap, 1.0 - best + gap, best, 1.0 - best, gap)
             low, high = np.zeros(len(when.log)), np.full(len(when.log), even)
             for _ in range(170):  # down to where the root lies, x may be tiny, then by halves
                 middle = np.where(low > 0.0, 0.5 * (low + high), 1e-3 * high)

@@ -90,13 +90,22 @@ def _deviations(h: Array, g: Array, d: Array, when: Horizons) -> Array:
     return np.where(np.isinf(d), 0.0, np.minimum(np.minimum(whole, split), when.rounds))
 
 
+def divergences(mean: Any, best: Any, gap: Any, e1: Any, e2: Any) -> tuple[Array, Array, Array]:
+    """kl(μ_a+ε_1, μ_1−ε_2), kl(μ_a+ε_1, μ_a) and kl(μ_1−ε_2, μ_1)."""
+    low, rest_low = mean + e1, (1.0 - mean) - e1
+    high, rest_high = best - e2, (1.0 - best) + e2
+    return (
+        kl_step(low, rest_low, high, rest_high, gap - e1 - e2),
+        kl_step(low, rest_low, mean, 1.0 - mean, -e1),
+        kl_step(high, rest_high, best, 1.0 - best, e2),
+    )
+
+
 def _klms_pulls(
     mean: Array, best: Array, gap: Array, when: Horizons, e1: Array, e2: Array, form: Lemma
 ) -> Array:
     x, rest = best - e2, (1.0 - best) + e2
-    k = kl_step(mean + e1, (1.0 - mean) - e1, gap - e1 - e2)
-    own = kl_step(mean + e1, (1.0 - mean) - e1, -e1)
-    d = kl_step(x, rest, e2)
+    k, own, d = divergences(mean, best, gap, e1, e2)
     odds = np.log1p(e2 / (1.0 - best)) - np.log1p(-e2 / best)
     h = 1.0 / (x * rest * odds * odds)
     if form == "printed":
@@ -218,7 +227,7 @@ def theorem_1(
 def _theorem_pulls(best: float, gap: float, when: Horizons, c: Array, form: Theorem) -> Array:
     mean, spread = best - gap, best * (1.0 - best) + gap
     e = c * gap
-    k = kl_step(mean + e, (1.0 - mean) - e, gap - 2.0 * e)
+    k = divergences(mean, best, gap, e, e)[0]
     log_x = np.log(spread) - 2.0 * np.log(e)
     logs = np.maximum(np.minimum(log_x, when.log - log_x), 2.0)
     rest: Array = remainder_constant(c, form) * (spread / gap) / gap * logs
@@ -318,13 +327,14 @@ def ms(means: Any, horizon: Any) -> Any:
 
 
 def ms_worst_case(arms: Any, horizon: Any) -> Any:
-    """MS with σ = 1/2: √(KT) min over x of x + 35.5(1−1/K) ln(Kx²/2 ∨ e²)/x, of order √(KT ln K).
+    """MS with σ = 1/2: √(KT) min over x of x + 31.5(1−1/K) ln(Kx²/2 ∨ e²)/x, of order √(KT ln K).
 
-    `ms_arm_pulls` at ε_1 = ε_2 = Δ/4 is at most (142/4)/Δ² ln(TΔ²/2 ∨ e²), which times Δ falls with
-    Δ; Δ = x√(K/T), x is free. Bian and Jun 2022 proved √(KT ln T).
+    `ms_arm_pulls` at ε_1 = ε_2 = Δ/4 is at most 31.5 L/Δ², L = ln(TΔ²/2 ∨ e²) ≥ 2: term by term
+    1 ≤ L/(2Δ²), ln₊(Tk)/k ≤ 2L/Δ², 1/k ≤ L/Δ², F2 ≤ 4L/Δ², F3 ≤ 4HL + 2/d ≤ (16+8)L/Δ². Times Δ
+    that falls with Δ; Δ = x√(K/T), x is free. Bian and Jun 2022 proved √(KT ln T).
     """
     k, when = checked_arms(arms), checked_horizons(horizon)
-    return (_split_constant(35.5 * (1.0 - 1.0 / k), k / 2.0) * np.sqrt(k * when.rounds))[()]
+    return (_split_constant(31.5 * (1.0 - 1.0 / k), k / 2.0) * np.sqrt(k * when.rounds))[()]
 
 
 def ms_slope(means: Any) -> Any:

@@ -18,11 +18,10 @@ from .instances import (
     checked_means,
     checked_share,
     gaps_of,
-    kl_step,
     over_instances,
     regret_from_pulls,
 )
-from .maillard_sampling import _splits
+from .maillard_sampling import _splits, divergences
 
 Form = Literal["printed", "repaired"]
 
@@ -190,9 +189,7 @@ def _log_f(log: Array) -> Array:
 def _kl_ucb_pulls(
     mean: Array, best: Array, gap: Array, when: Horizons, e1: Array, e2: Array, form: Form
 ) -> Array:
-    k = kl_step(mean + e1, (1.0 - mean) - e1, gap - e1 - e2)
-    own = kl_step(mean + e1, (1.0 - mean) - e1, -e1)
-    d = kl_step(best - e2, (1.0 - best) + e2, e2)
+    k, own, d = divergences(mean, best, gap, e1, e2)
     if form == "printed":
         return _log_f(when.log) / k + 1.0 / own + 2.0 / d
     if form == "repaired":
@@ -290,9 +287,7 @@ def _plus_plus_pulls(
     mean: Any, best: Any, gap: Any, count: Any, when: Horizons, delta: Array
 ) -> Array:
     log = when.log - np.log(count)
-    k = kl_step(mean + delta, (1.0 - mean) - delta, gap - 2.0 * delta)
-    own = kl_step(mean + delta, (1.0 - mean) - delta, -delta)
-    d = kl_step(best - delta, (1.0 - best) + delta, delta)
+    k, own, d = divergences(mean, best, gap, delta, delta)
     level = log + np.log1p(log * log)
     return np.asarray(1.0 + _PLUS_PLUS * count / d + level / k + 1.0 / own)
 
