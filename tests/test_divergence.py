@@ -18,6 +18,8 @@ from maillard.divergence import k_inf_upper as divergence_k_inf_upper
 
 RANDOM = 60 if compiled.disabled() else 250
 LIMIT = 1e-13
+#: The divergences themselves are ten times better than that and more.
+TEXTBOOK_LIMIT = 1e-14
 #: Below this a double has fewer digits than the limit asks for.
 SUBNORMAL = 1e-300
 
@@ -117,7 +119,7 @@ def test_against_the_textbook(
     with mpmath.workdps(80):
         for ai, bi, value in zip(a, b, values):
             truth = exact(mpmath.mpf(ai), mpmath.mpf(bi), *extra)
-            assert relative_error(value, truth) <= LIMIT, (ai, bi, value)
+            assert relative_error(value, truth) <= TEXTBOOK_LIMIT, (ai, bi, value)
 
 
 @pytest.mark.parametrize("a", [0.0, 5e-324, 1e-310, 1e-200, 0.3, 1 - 2**-53, 1.0])

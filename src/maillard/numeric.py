@@ -27,7 +27,7 @@ _TWO_54: Final = 18014398509481984.0
 
 @kernel
 def _atanh_rest(z):
-    """R(s²) in 2·atanh(s) = 2s + s·R, for |s| ≤ 0.2: the series of every logarithm here."""
+    """R(s²) in 2·atanh(s) = 2s + s·R, for |s| ≤ 0.1716: the series of every logarithm here."""
     w = z * z
     odd = fma(
         fma(1.531383769920937332e-01, w, 2.222219843214978396e-01), w, 3.999999999940941908e-01

@@ -175,7 +175,7 @@ class MOTS(Perturbed):
 
     @staticmethod
     def law(pulls, mean, arms, horizon, rho, alpha, sigma):
-        clip = sigma * (alpha * log_plus(horizon / (arms * pulls)) / pulls) ** 0.5
+        clip = sigma * (alpha * log_plus(horizon, arms * pulls) / pulls) ** 0.5
         return mean, sigma / (rho * pulls) ** 0.5, mean + clip
 
 
@@ -196,7 +196,7 @@ class MOTSJ(Perturbed):
 
     @staticmethod
     def law(pulls, mean, arms, horizon, alpha, sigma):
-        clip = sigma * (alpha * log_plus(horizon / (arms * pulls)) / pulls) ** 0.5
+        clip = sigma * (alpha * log_plus(horizon, arms * pulls) / pulls) ** 0.5
         return mean, sigma / pulls**0.5, mean + clip
 
 

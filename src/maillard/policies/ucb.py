@@ -9,7 +9,7 @@ import numpy as np
 
 from ..compiled import Kernel, build, kernel, wide
 from ..divergence import kl_upper
-from ..numeric import INFINITY, LN2, log
+from ..numeric import INFINITY, LN2, log, log1p
 from .empirical import EmpiricalLaws
 from .families import Indexed
 from .learning import PULLS, SPREAD, TOTAL, add_spread
@@ -19,15 +19,15 @@ from .rules import INDICES, share_largest
 
 
 @kernel
-def log_plus(x):
-    """max(0, ln x)."""
-    return log(max(x, 1.0))
+def log_plus(x, y):
+    """ln₊(x/y) = max(0, ln(x/y)), with all digits when x is barely above y."""
+    return log1p(max(x - y, 0.0) / y)
 
 
 @kernel
 def _log_log(x):
     """ln ln x, from where it is positive."""
-    return log_plus(log_plus(x))
+    return log_plus(log_plus(x, 1.0), 1.0)
 
 
 class UCB1(Indexed):
@@ -73,7 +73,7 @@ class MOSS(Indexed):
 
     @staticmethod
     def index(pulls, mean, horizon, arms):
-        return mean + (log_plus(horizon / (arms * pulls)) / pulls) ** 0.5
+        return mean + (log_plus(horizon, arms * pulls) / pulls) ** 0.5
 
 
 class AnytimeMOSS(Indexed):
@@ -88,7 +88,7 @@ class AnytimeMOSS(Indexed):
 
     @staticmethod
     def index(pulls, mean, t, arms, alpha):
-        return mean + (0.5 * (1.0 + alpha) * log_plus(t / (arms * pulls)) / pulls) ** 0.5
+        return mean + (0.5 * (1.0 + alpha) * log_plus(t, arms * pulls) / pulls) ** 0.5
 
 
 @kernel
@@ -183,13 +183,14 @@ class KLUCBPlus(Indexed):
 
     @staticmethod
     def index(pulls, mean, t):
-        return kl_upper(mean, log(t / pulls) / pulls)
+        return kl_upper(mean, log_plus(t, pulls) / pulls)
 
 
 @kernel
-def _squared_log_plus(x):
-    """ln₊(x (1 + (ln₊ x)²))."""
-    return log_plus(x * (1.0 + log_plus(x) ** 2))
+def _squared_log_plus(x, y):
+    """ln₊(r (1 + (ln₊ r)²)) with r = x/y."""
+    logarithm = log_plus(x, y)
+    return logarithm + log1p(logarithm * logarithm)
 
 
 class KLUCBPlusPlus(Indexed):
@@ -204,7 +205,7 @@ class KLUCBPlusPlus(Indexed):
 
     @staticmethod
     def index(pulls, mean, horizon, arms):
-        return kl_upper(mean, _squared_log_plus(horizon / (arms * pulls)) / pulls)
+        return kl_upper(mean, _squared_log_plus(horizon, arms * pulls) / pulls)
 
 
 class EmpiricalKLUCB(EmpiricalLaws, Indexed):
@@ -231,12 +232,12 @@ class EmpiricalKLUCB(EmpiricalLaws, Indexed):
 
 @kernel
 def _switch_level(pulls, horizon, arms):
-    return log_plus(horizon / (arms * pulls)) / pulls
+    return log_plus(horizon, arms * pulls) / pulls
 
 
 @kernel
 def _anytime_switch_level(pulls, t, arms):
-    return _squared_log_plus(t / (arms * pulls)) / pulls
+    return _squared_log_plus(t, arms * pulls) / pulls
 
 
 def _switch(pulls, mean, bound, horizon, arms):
