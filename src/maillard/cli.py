@@ -1,15 +1,27 @@
-"""The command line. Each command is a file in `commands`, imported when it is called.
+"""The command line: misuse prints one line and never a traceback.
 
-Imports of anything heavy stand inside the commands, so that `maillard --help` answers at once.
+| exit code | meaning |
+|---|---|
+| 0 | done |
+| 1 | a file could not be read or written, or memory ran out |
+| 2 | misuse: an unknown name, a number out of range, a log that cannot be right |
+| 130 | interrupted with Ctrl-C; what was complete is kept where the command says so |
+
+Tables, figures' messages and JSON go to standard output; progress, warnings and errors to standard
+error. Colours appear on a terminal only, and not where `NO_COLOR` is set.
 """
 
+# Each command is a file in `commands`, imported when it is called, and imports of anything heavy
+# stand inside the commands, so that `maillard --help` answers at once.
+
 import importlib
+import warnings
 from typing import Any, Final
 
 import click
 
 from . import __version__
-from .commands.common import HELP
+from .commands.common import HELP, INTERRUPTED
 
 #: Command → what `maillard --help` says of it.
 COMMANDS: Final = {
@@ -23,7 +35,7 @@ COMMANDS: Final = {
 
 
 class _Commands(click.Group):
-    """Finds commands by their files. Misuse prints one line and exits with 2; never a traceback."""
+    """Finds commands by their files, and says in one line what went wrong in them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -41,12 +53,33 @@ class _Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return super().invoke(ctx)
+            with warnings.catch_warnings():
+                warnings.showwarning = lambda message, *_, **__: _say(str(message))
+                return super().invoke(ctx)
         except BrokenPipeError:
             raise  # the reader has gone; click ends quietly
-        except (ValueError, OSError) as error:
-            click.echo(f"maillard: {error}", err=True)
-            ctx.exit(2 if isinstance(error, ValueError) else 1)
+        except KeyboardInterrupt:
+            _say("interrupted")
+            ctx.exit(INTERRUPTED)
+        except (OSError, MemoryError) as error:
+            _say(_reason(error))
+            ctx.exit(1)
+        except (ValueError, NotImplementedError) as error:
+            _say(str(error))
+            ctx.exit(2)
+
+
+def _say(text: str) -> None:
+    """One line on standard error, whatever line breaks a library has put into its message."""
+    click.echo(f"maillard: {' '.join(text.split())}", err=True)
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, MemoryError):
+        return str(error) or "not enough memory"
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
 
 
 @click.group(cls=_Commands, context_settings=HELP)
@@ -56,9 +89,16 @@ def main() -> None:
 
     \b
     Examples:
-      maillard policies                 the catalogue
-      maillard policies kl-ms           one policy: formula, parameters, reference
-      maillard policies --json          the same for programs
+      maillard policies kl-ms
+      maillard simulate --policy kl-ms --policy thompson --means 0.8,0.9 --out regret
+      maillard collect --policy kl-ms --means 0.8,0.9 --out log.parquet
+      maillard evaluate log.parquet --target uniform
+      maillard bounds --means 0.8,0.9 --horizon 10000
+
+    \b
+    Every command explains itself with --help. Exit codes: 0 done, 1 a file cannot be read or
+    written, 2 misuse, 130 interrupted. Completion in bash (zsh and fish likewise):
+      eval "$(_MAILLARD_COMPLETE=bash_source maillard)"
     """
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from .common import HELP, console, print_json
+from .common import HELP, complete_policies, console, print_json
 
 
 @click.command(context_settings=HELP)
@@ -12,9 +12,10 @@ from .common import HELP, console, print_json
 @click.option("--horizon", default="10000", show_default=True, metavar="T",
               help="Rounds; any whole number, or one such as 1e50.")  # fmt: skip
 @click.option("--policy", "policies", multiple=True, metavar="NAME",
+              shell_complete=complete_policies,
               help="A policy; several for several.  [default: all with a bound]")  # fmt: skip
 @click.option("--simulate", default=0, metavar="TRIALS", help="Simulate as many trials beside it.")
-@click.option("--seed", default=0, help="Equal seeds give equal simulations.")
+@click.option("--seed", default=0, show_default=True, help="Equal seeds, equal simulations.")
 @click.option("--delta", type=float, help="Δ of KL-MS's Theorem 1.  [default: the best]")
 @click.option("--c", type=float, help="c of KL-MS's Theorem 1.  [default: the best]")
 @click.option("--worst-case", type=float, metavar="B",

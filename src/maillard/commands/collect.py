@@ -6,14 +6,21 @@ from pathlib import Path
 
 import click
 
-from .common import HELP, print_json
-from .simulate import INTERRUPTED
+from .common import (
+    HELP,
+    INTERRUPTED,
+    complete_environments,
+    complete_policies,
+    print_json,
+)
 
 
 @click.command(context_settings=HELP)
-@click.option("--policy", required=True, metavar="NAME[:PARAMETER=VALUE,…]", help="The policy.")
+@click.option("--policy", required=True, metavar="NAME[:PARAMETER=VALUE,…]", help="The policy.",
+              shell_complete=complete_policies)  # fmt: skip
 @click.option("--means", metavar="P,P,…", help="Bernoulli arms with these means.")
-@click.option("--environment", metavar="NAME:PARAMETER=VALUE,…", help="Any environment.")
+@click.option("--environment", metavar="NAME:PARAMETER=VALUE,…", help="Any environment.",
+              shell_complete=complete_environments)  # fmt: skip
 @click.option("--horizon", type=int, default=10_000, show_default=True, help="Rounds of a run.")
 @click.option("--runs", type=int, default=1, show_default=True, help="Independent experiments.")
 @click.option("--first", type=int, default=0, show_default=True, help="Number of the first run.")

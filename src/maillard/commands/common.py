@@ -1,4 +1,4 @@
-"""What the commands share: help, JSON, and a console that suits where the text goes."""
+"""What the commands share: help, JSON, names for the shell, a console that suits its reader."""
 
 import json
 import sys
@@ -7,6 +7,9 @@ from typing import Any, Final
 import click
 
 HELP: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+#: What a shell expects of a command that was interrupted: 128 + SIGINT.
+INTERRUPTED: Final = 130
 
 
 def print_json(value: Any) -> None:
@@ -22,3 +25,36 @@ def console() -> Any:
     from rich.console import Console
 
     return Console() if sys.stdout.isatty() else Console(width=160, no_color=True)
+
+
+# --------------------------------------------------------------------------------------------------
+# What the shell's completion offers
+
+
+def complete_policies(ctx: click.Context, param: click.Parameter, typed: str) -> list[str]:
+    """Names of policies that begin so."""
+    from ..policies.catalogue import catalogue
+
+    return [name for name in catalogue() if name.startswith(typed)]
+
+
+def complete_environments(ctx: click.Context, param: click.Parameter, typed: str) -> list[str]:
+    """Names of environments that begin so, with the colon that their parameters come after."""
+    from ..environments.environment import REGISTRY
+
+    names = (f"{name}:" for name in REGISTRY if name != "custom")
+    return [name for name in names if name.startswith(typed)]
+
+
+def complete_estimators(ctx: click.Context, param: click.Parameter, typed: str) -> list[str]:
+    """Names of estimators that begin so."""
+    from ..evaluation.catalogue import ESTIMATORS
+
+    return [name for name in (*ESTIMATORS, "all") if name.startswith(typed)]
+
+
+def complete_intervals(ctx: click.Context, param: click.Parameter, typed: str) -> list[str]:
+    """Names of intervals that begin so."""
+    from ..evaluation.catalogue import INTERVALS
+
+    return [name for name in (*INTERVALS, "all") if name.startswith(typed)]

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from .common import HELP, print_json
+from .common import HELP, complete_estimators, complete_intervals, print_json
 
 
 @click.command(context_settings=HELP)
@@ -14,7 +14,7 @@ from .common import HELP, print_json
     default="uniform",
     show_default=True,
     metavar="TARGET",
-    help="uniform, an arm, arm=p,arm=p,…, a policy (replayed), or column:NAME.",
+    help="uniform, an arm, arm=p,arm=p,…, a policy[:parameter=value,…] (replayed), or column:NAME.",
 )
 @click.option("--versus", metavar="TARGET", help="A second target: report the difference.")
 @click.option(
@@ -22,20 +22,22 @@ from .common import HELP, print_json
     "estimators",
     multiple=True,
     metavar="NAME",
-    help="An estimator, or all; may be repeated. Default: the usual ones.",
+    shell_complete=complete_estimators,
+    help="An estimator, or all; may be repeated.  [default: the usual ones]",
 )
 @click.option(
     "--interval",
     "intervals",
     multiple=True,
     metavar="NAME",
-    help="An interval, or all; may be repeated. Default: kt and normal.",
+    shell_complete=complete_intervals,
+    help="An interval, or all; may be repeated.  [default: the usual ones]",
 )
 @click.option("--level", default=0.95, show_default=True, help="Nominal coverage.")
 @click.option("--rewards", nargs=2, type=float, metavar="L U", help="The range of the rewards.")
 @click.option("--model", metavar="COLUMN", help="Column with predicted rewards of all arms.")
 @click.option("--run", type=int, help="Evaluate one run of the log.")
-@click.option("--clip", type=float, help="Where weights are clipped; √rows by default.")
+@click.option("--clip", type=float, help="Where weights are clipped.  [default: √rows]")
 @click.option("--seed", default=0, show_default=True, help="Seed of the bootstrap.")
 @click.option("--plot", "figure", metavar="FILE", help="Write the figure there.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
@@ -83,11 +85,27 @@ def _names(given: tuple[str, ...]) -> Any:
     return given or None
 
 
+def _policy(text: str, arms: tuple[Any, ...]) -> Any:
+    """The policy that ``name:parameter=value,…`` describes, if it is one."""
+    name, colon, _ = text.partition(":")
+    if not colon or name == "column":
+        return None
+    from ..policies.catalogue import catalogue
+    from ..simulation.specs import named
+
+    if name not in catalogue():
+        return None
+    cls, parameters = named(text)
+    return cls(arms, **parameters)
+
+
 def _target(text: str, arms: tuple[Any, ...]) -> Any:
     """A target as the command line writes it; labels that are integers are read as such."""
     labels = {str(label): label for label in arms}
     if text in labels:
         return labels[text]
+    if (policy := _policy(text, arms)) is not None:
+        return policy
     if "=" not in text or text.startswith("column:"):
         return text
     target = {}

@@ -69,7 +69,8 @@ def describe(path: str, format: str | None, arms: str | None, as_json: bool) -> 
 @click.argument("path")
 @_format
 @_arms
-def check(path: str, format: str | None, arms: str | None) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def check(path: str, format: str | None, arms: str | None, as_json: bool) -> None:
     """Read a log whole and name the first rows that cannot be right.
 
     \b
@@ -78,7 +79,10 @@ def check(path: str, format: str | None, arms: str | None) -> None:
       maillard logs check "logs/*.parquet"
     """
     log = _read(path, format, arms).check()
-    click.echo(f"{path}: {log.rows:,} rows, nothing wrong")
+    if as_json:
+        print_json({"log": path, "rows": log.rows})
+    else:
+        click.echo(f"{path}: {log.rows:,} rows, nothing wrong")
 
 
 @command.command()
@@ -92,8 +96,15 @@ def check(path: str, format: str | None, arms: str | None) -> None:
 )
 @click.option("--append", is_flag=True, help="Add to the log in the folder TARGET.")  # fmt: skip
 @_arms
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def convert(
-    source: str, target: Path, format: str | None, to: str | None, append: bool, arms: str | None
+    source: str,
+    target: Path,
+    format: str | None,
+    to: str | None,
+    append: bool,
+    arms: str | None,
+    as_json: bool,
 ) -> None:
     """Write the log SOURCE again as TARGET, in another format or as one file.
 
@@ -105,7 +116,10 @@ def convert(
     """
     log = _read(source, format, arms)
     log.write(target, format=to, append=append)
-    click.echo(f"{target}: {len(log):,} rows")
+    if as_json:
+        print_json({"log": str(target), "rows": len(log)})
+    else:
+        click.echo(f"{target}: {len(log):,} rows")
 
 
 # --------------------------------------------------------------------------------------------------

@@ -4,11 +4,11 @@ from typing import Any
 
 import click
 
-from .common import HELP, console, print_json
+from .common import HELP, complete_policies, console, print_json
 
 
 @click.command(context_settings=HELP)
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=complete_policies)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 def command(name: str | None, as_json: bool) -> None:
     """Show the catalogue of policies, or one of them.

@@ -1,27 +1,33 @@
 """`maillard simulate`: policies in environments, many trials each."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
-from .common import HELP, console, print_json
+from .common import (
+    HELP,
+    INTERRUPTED,
+    complete_environments,
+    complete_policies,
+    console,
+    print_json,
+)
 
 if TYPE_CHECKING:
     from ..simulation.plan import Plan
     from ..simulation.result import Result
 
-#: What a shell expects of a command that was interrupted: 128 + SIGINT.
-INTERRUPTED: Final = 130
-
 
 @click.command(context_settings=HELP)
 @click.argument("file", required=False, type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--policy", "policies", multiple=True, metavar="NAME[:PARAMETER=VALUE,…]",
+              shell_complete=complete_policies,
               help="A policy; give several to compare them.")  # fmt: skip
 @click.option("--means", multiple=True, metavar="P,P,…",
               help="Bernoulli arms with these means; again for another instance.")  # fmt: skip
 @click.option("--environment", "environments", multiple=True, metavar="NAME:PARAMETER=VALUE,…",
+              shell_complete=complete_environments,
               help="Any environment; again for another instance.")  # fmt: skip
 @click.option("--horizon", type=int, multiple=True, help="Rounds of a trial.  [default: 10000]")
 @click.option("--trials", type=int, help="Independent trials of each policy.  [default: 1000]")
@@ -54,7 +60,7 @@ def command(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Simulate policies, from options or from a TOML FILE; options go before the file.
+    """Simulate policies, from options or from a TOML FILE; an option replaces what the file says.
 
     \b
     Examples:
