@@ -47,8 +47,10 @@ def new_figure(width: float = 7.2, height: float = 4.4) -> "Figure":
 def write(figure: "Figure", path: str | Path) -> None:
     """Write a figure, whole or not at all; the suffix decides the format."""
     path = Path(path)
-    if not path.suffix:
-        raise ValueError(f"{path} has no suffix: name a figure's file .png, .svg or .pdf")
+    known = figure.canvas.get_supported_filetypes()
+    if path.suffix.removeprefix(".").lower() not in known:
+        what = f"{path.suffix} is no format of figures" if path.suffix else "it has no suffix"
+        raise ValueError(f"{path}: {what}: name a figure's file .png, .svg or .pdf")
     import matplotlib
 
     # A date inside would make equal figures unequal files.
