@@ -9,7 +9,7 @@ from .moments import Array, dot
 from .rows import Rows, counted
 
 #: How many of the largest weights are kept for the index of the tail.
-_LARGEST: Final = 100
+LARGEST: Final = 100
 _NONE: Final = np.zeros(0)
 
 
@@ -68,7 +68,7 @@ class Diagnostics(NamedTuple):
 
     def _candidates(self, weight: Array) -> Array:
         """Those of the weights that can be among the largest."""
-        if len(self.largest) == _LARGEST and len(weight):
+        if len(self.largest) == LARGEST and len(weight):
             least = self.largest[-1]
             if weight.max() <= least:
                 return _NONE
@@ -137,7 +137,7 @@ class Diagnostics(NamedTuple):
         From as many of the largest weights as the tenth part of the effective rows, at most 99; NaN
         where that is fewer than ten.
         """
-        k = min(_LARGEST - 1, int(self.ess / 10.0))
+        k = min(LARGEST - 1, int(self.ess / 10.0))
         if k < 10 or len(self.largest) <= k or self.largest[k] <= 0.0:
             return math.nan
         mean = float(np.mean(np.log(self.largest[:k] / self.largest[k])))
@@ -145,6 +145,6 @@ class Diagnostics(NamedTuple):
 
 
 def _falling(weights: Array) -> Array:
-    if len(weights) > _LARGEST:
-        weights = np.partition(weights, len(weights) - _LARGEST)[-_LARGEST:]
+    if len(weights) > LARGEST:
+        weights = np.partition(weights, len(weights) - LARGEST)[-LARGEST:]
     return np.sort(weights)[::-1]

@@ -66,6 +66,8 @@ class Estimator:
     needs_probabilities: ClassVar[bool] = False
     #: Whether the target's probabilities of all arms are needed, not of the logged arm only.
     needs_distribution: ClassVar[bool] = True
+    #: Whether predicted rewards are used. Where no model gives them they come from earlier rows.
+    predicts: ClassVar[bool] = True
     #: Whether rows count unequally, so that the target must not change from row to row.
     needs_fixed_target: ClassVar[bool] = False
     #: Whether it is right where rewards and probabilities depend on a context: "no", "yes", or
@@ -184,6 +186,7 @@ class IPW(RowLocal):
     formula = "1/n Σ w r"
     reference = "Horvitz and Thompson (1952)"
     needs_distribution = False
+    predicts = False
 
     @staticmethod
     def terms(row: Any, ops: Any, cap: float) -> tuple[Any, ...]:
@@ -198,6 +201,7 @@ class SNIPW(Ratio):
     formula = "Σ w r / Σ w"
     reference = "Hájek (1971); Swaminathan and Joachims (2015)"
     needs_distribution = False
+    predicts = False
 
     @staticmethod
     def terms(row: Any, ops: Any, cap: float) -> tuple[Any, ...]:
@@ -212,6 +216,7 @@ class ClippedIPW(RowLocal):
     formula = "1/n Σ min(w, λ) r"
     reference = "Ionides (2008)"
     needs_distribution = False
+    predicts = False
 
     @staticmethod
     def terms(row: Any, ops: Any, cap: float) -> tuple[Any, ...]:
@@ -226,6 +231,7 @@ class TruncatedIPW(RowLocal):
     formula = "1/n Σ w 1{w ≤ λ} r"
     reference = "Bottou et al. (2013)"
     needs_distribution = False
+    predicts = False
 
     @staticmethod
     def terms(row: Any, ops: Any, cap: float) -> tuple[Any, ...]:
@@ -240,6 +246,7 @@ class SubGaussianIPW(RowLocal):
     formula = "1/n Σ w/(1 − 1/λ + w/λ) r"
     reference = "Metelli, Russo and Restelli (2021)"
     needs_distribution = False
+    predicts = False
 
     @staticmethod
     def terms(row: Any, ops: Any, cap: float) -> tuple[Any, ...]:

@@ -6,12 +6,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import catalogue
+from ..logs.remote import RemoteLog, is_table
+from . import catalogue, pushdown
 from .diagnostics import Diagnostics
 from .estimators import ArmSums, Estimator, Point, Setting
 from .intervals import Conditions, Ends, Interval
 from .moments import Array
 from .passes import Pass, State
+from .refit import experiment_of
 from .sequences import ArmBounds, arm_bounds
 from .targets import Fixed, PerRow, Target, numbers, target_of
 from .verdicts import recommended, verdict
@@ -148,6 +150,7 @@ def evaluate(
     seed: int = 0,
     executor: Any = None,
     pieces: int = 2,
+    arms: Any = None,
 ) -> Evaluation:
     """What `target` would have earned per round, from a log of another policy's choices.
 
@@ -157,7 +160,8 @@ def evaluate(
 
     Parameters
     ----------
-    log : a Log, or whatever `Log.read` takes: a path, a folder, a pattern, a table.
+    log : a Log, or whatever `Log.read` takes: a path, a folder, a pattern, a table. Of an Ibis
+        table only sums are fetched: the estimators that need no order, where the table lies.
     target : ``"uniform"``, an arm's label, ``{label: probability}``, a list of probabilities in the
         order of the arms, the name of a policy or a Policy (replayed on the log: it learns from the
         log's rewards as if it had been watching), ``"column:NAME"`` or an array with the target's
@@ -173,11 +177,14 @@ def evaluate(
     run : the one run to evaluate.
     replicates, seed : of the bootstrap.
     executor : a `concurrent.futures` executor that works on `pieces` of the log side by side.
+    arms : the labels of the arms, or their number K for 0 … K−1, where the log does not say. By
+        default those that occur.
     """
-    log = _opened(log)
+    log = _opened(log, arms, run)
+    remote = isinstance(log, RemoteLog)
     arms = tuple(log.arms)
     total = int(log.rows if log.rows is not None else len(log))
-    rows = total if run is None else _rows_of_run(log, run)
+    rows = total if run is None or remote else _rows_of_run(log, run)
     if rows == 0:
         raise ValueError("the log has no rows: there is nothing to evaluate")
     if not 0.0 < level < 1.0:
@@ -191,19 +198,25 @@ def evaluate(
     weights = _difference(first, second)
     given_rows = first.contextual or (second is not None and second.contextual)
     contextual = model is not None or given_rows
+    if remote:
+        _refuse_remote(first, second, model, executor)
     setting = Setting(rows, len(arms), weights, _cap(clip, rows), second is not None)
     every = "probabilities" in log.columns
     conditions = Conditions(
-        setting, bounds, every or len(arms) == 2, contextual, level, replicates, seed
-    )
-    plan = _planned(conditions, first, second, model, estimators, intervals)
+        setting, bounds, every or len(arms) == 2, contextual, level, replicates, seed,
+        experiment_of(log.metadata, rows, run is None), intervals is None,
+    )  # fmt: skip
+    plan = _planned(conditions, first, second, model, estimators, intervals, remote)
     whole = Pass(
         len(arms), first, second, plan.estimators, plan.intervals,
         probabilities=every or (len(arms) == 2 and plan.needs_probabilities),
         prior=_prior(bounds), model=_model(model), run=run,
         ordered=plan.sequential, remembers=plan.sequential, weighs="cadr" in plan.estimators,
     )  # fmt: skip
-    state = whole.run_over(log, executor, pieces)
+    if remote:
+        state = pushdown.state_of(log, whole)
+    else:
+        state = whole.run_over(log, executor, pieces)
     _refuse_impossible(arms, first, second, state, every)
     notes = [*plan.notes, *_notes(state, stated, bounds, rewards)]
     outside = bounds is not None and not (
@@ -238,12 +251,28 @@ def evaluate(
 # Before the pass
 
 
-def _opened(log: Any) -> Any:
-    if hasattr(log, "batches") and hasattr(log, "arms"):
+def _opened(log: Any, arms: Any, run: int | None) -> Any:
+    if is_table(log):
+        return RemoteLog(log, arms, run)
+    if hasattr(log, "batches") and hasattr(log, "arms") and arms is None:
         return log
     from ..logs import Log
 
-    return Log.read(log)
+    return Log.read(log, arms=arms)
+
+
+def _refuse_remote(first: Target, second: Target | None, model: Any, executor: Any) -> None:
+    """What takes more than sums over a table whose rows have no order."""
+    for target in (first, second):
+        if target is not None and target.ordered:
+            raise ValueError(
+                f"target {target.name}: a policy is replayed row by row, and a table in a database "
+                "has no order; export the log to a file"
+            )
+    if model is not None and not isinstance(model, str):
+        raise ValueError("model: of a table in a database it must be the name of a column")
+    if executor is not None:
+        raise ValueError("executor= is for logs that are read here, not for a table in a database")
 
 
 def _rows_of_run(log: Any, run: int) -> int:
@@ -321,10 +350,11 @@ class _Plan(NamedTuple):
     @property
     def sequential(self) -> bool:
         """Whether anything depends on the order of the rows."""
-        local = {"ipw", "snipw", "clipped-ipw", "truncated-ipw", "sub-gaussian-ipw", "dm"}
-        return not (
-            self.estimators.keys() <= local
-            and not any(interval.anytime for interval, _ in self.intervals.values())
+        return any(
+            estimator.predicts and estimator.name != "dm" for estimator in self.estimators.values()
+        ) or any(
+            interval.anytime and type(interval).step is not Interval.step
+            for interval, _ in self.intervals.values()
         )
 
 
@@ -335,6 +365,7 @@ def _planned(
     model: Any,
     estimators: Any,
     intervals: Any,
+    remote: bool,
 ) -> _Plan:
     """The estimators and intervals that are wanted and go together. What was named must go."""
     notes: list[str] = []
@@ -347,6 +378,8 @@ def _planned(
     for name in wanted:
         cls = catalogue.estimator_class(name, conditions.contextual)
         obstacle = _obstacle(cls, conditions, first, second, model)
+        if remote and not obstacle:
+            obstacle = pushdown.obstacle(cls, model)
         if not obstacle:
             chosen[name] = cls(conditions.setting)
         elif named["estimator"]:
@@ -357,6 +390,8 @@ def _planned(
     for kind in kinds:
         interval = catalogue.INTERVALS[kind](conditions)
         obstacles = {name: interval.obstacle(estimator) for name, estimator in chosen.items()}
+        if remote and (why := pushdown.interval_obstacle(interval)):
+            obstacles = dict.fromkeys(chosen, why)
         fits = tuple(name for name, obstacle in obstacles.items() if not obstacle)
         if fits:
             paired[kind] = (interval, fits)

@@ -16,7 +16,7 @@ Codes = NDArray[np.int32]
 
 #: Nothing less probable can be drawn by a uniform number of 53 bits: it is taken as impossible, and
 #: so is everything beside a propensity that rounds to 1.
-_NEVER: Final = 2.0**-53
+NEVER: Final = 2.0**-53
 #: Up to so many arms the running means of all arms are kept for every row.
 _FEW_ARMS: Final = 8
 
@@ -149,7 +149,7 @@ class Rows:
         probability 1.
         """
         if self.probabilities is not None:
-            if self.distribution is None or not (zero := self.probabilities < _NEVER).any():
+            if self.distribution is None or not (zero := self.probabilities < NEVER).any():
                 return self._or_other(None)
             mass = self.distribution if self.distribution.ndim == 2 else self.distribution[:, None]
             found = np.any(zero & (mass != 0.0), axis=0)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from ..logs.remote import RemoteLog
 from .moments import Array
 from .rows import Batch
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from ..policies.policy import Policy
 
 #: How far probabilities may be from summing to 1.
-_SUM: Final = 1e-6
+SUM: Final = 1e-6
 
 
 class Target:
@@ -64,7 +65,14 @@ class PerRow(Target):
 
     def look(self, log: Any) -> None:
         """See whether a column of the log has the probabilities of all arms."""
-        if self._values is None:
+        if isinstance(log, RemoteLog):
+            if self._values is not None:
+                raise ValueError(
+                    "target: the rows of a table in a database have no order that an array could "
+                    "have too; join the probabilities to the table and name their column"
+                )
+            self.whole = log.holds_lists(self.name)
+        elif self._values is None:
             for batch in log.batches(columns=(self.name,)):
                 self.whole = numbers(batch, self.name).ndim == 2
                 break
@@ -145,7 +153,7 @@ def numbers(batch: Batch, column: str) -> Array:
 def _check_rows(values: Array, arms: int, first_row: int) -> None:
     if values.ndim == 2 and values.shape[1] != arms:
         raise ValueError(f"target: {values.shape[1]} probabilities in a row, but {arms} arms")
-    bad = ~((values >= 0.0) & (values <= 1.0 + _SUM))
+    bad = ~((values >= 0.0) & (values <= 1.0 + SUM))
     if bad.any():
         at = tuple(int(i) for i in np.argwhere(bad)[0])
         found = float(values[at])
@@ -155,7 +163,7 @@ def _check_rows(values: Array, arms: int, first_row: int) -> None:
     if values.ndim == 2 and len(values):
         sums = values.sum(axis=1)
         worst = int(np.argmax(np.abs(sums - 1.0)))
-        if abs(sums[worst] - 1.0) > _SUM:
+        if abs(sums[worst] - 1.0) > SUM:
             raise ValueError(
                 f"row {first_row + worst}: the target's probabilities sum to {sums[worst]:g}"
             )
@@ -243,7 +251,7 @@ def _by_label(given: Mapping[Any, Any], arms: tuple[Any, ...]) -> Target:
             )
         weights[arms.index(label)] = probability
     total = math.fsum(weights)
-    if abs(total - 1.0) > _SUM:
+    if abs(total - 1.0) > SUM:
         raise ValueError(f"target: the probabilities sum to {total:g}, not to 1")
     shown = {label: float(p) for label, p in zip(arms, weights) if p > 0.0}
     if len(shown) == 1:

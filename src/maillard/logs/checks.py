@@ -13,7 +13,10 @@ from .schema import Batch
 SHOWN: Final = 5
 
 # Logs are often kept in single precision, whose rounding is 6e-8 relatively.
-_SUM, _EACH = 1e-6, 1e-5
+
+#: How far probabilities may be from summing to 1, and a propensity relatively from its arm's.
+SUM: Final = 1e-6
+EACH: Final = 1e-5
 
 #: The problem with each row, or nothing: what is wrong, and how to say it of row i.
 _Finding = tuple[NDArray[np.bool_], Callable[[int], str]]
@@ -80,14 +83,14 @@ def _of_probabilities(batch: Batch, arms: int) -> Iterator[_Finding]:
     totals = every.sum(axis=1)
     negative = ~(every.min(axis=1) >= 0.0) if arms else np.zeros(len(every), dtype=bool)
     yield negative, lambda i: "a probability is negative or NaN"
-    off = ~(np.abs(totals - 1.0) <= _SUM + 1e-7 * arms)
+    off = ~(np.abs(totals - 1.0) <= SUM + 1e-7 * arms)
     yield off & ~negative, lambda i: f"the probabilities sum to {totals[i]:.9g}, not to 1"
     if not arms:
         return
     own = every[np.arange(len(every)), np.maximum(batch.arm, 0)]
     p = batch.propensity
     # An inequality that NaN does not fulfil would name a missing propensity twice.
-    differs = (np.abs(own - p) > _EACH * p) & (batch.arm >= 0)
+    differs = (np.abs(own - p) > EACH * p) & (batch.arm >= 0)
     yield (
         differs,
         lambda i: f"propensity {p[i]:.9g} is not the arm's probability, {own[i]:.9g}",
