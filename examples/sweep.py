@@ -10,7 +10,6 @@ The numbers do not depend on the executor by a bit.
 
 import argparse
 import contextlib
-import sys
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from typing import Any
@@ -83,7 +82,7 @@ def main() -> None:
     with executor(given.executor, given.address) as pool:
         regret = sweep(worlds, given.horizon, given.trials, pool)
     size = f"{len(worlds)} instances, {given.arms} arms, {given.horizon:,} rounds"
-    sys.stdout.write(f"{size}, {given.trials} trials each\n{table(regret)}\n")
+    print(f"{size}, {given.trials} trials each\n{table(regret)}")
 
 
 if __name__ == "__main__":
