@@ -32,7 +32,12 @@ def test_every_script_is_tried() -> None:
     assert {path.name for path in EXAMPLES.glob("*.py")} == set(SHORT)
 
 
-@pytest.mark.parametrize("name", SHORT)
+#: Thousands of trials take long without compilation.
+SLOW = {"compare_policies.py", "open_bandit.py", "sweep.py"}
+ALL = [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in SHORT]
+
+
+@pytest.mark.parametrize("name", ALL)
 def test_a_short_run(name: str, tmp_path: Path) -> None:
     words, expected = SHORT[name]
     assert re.search(expected, run(name, *words, cwd=tmp_path), re.M)
@@ -46,6 +51,7 @@ def test_help_says_what_it_does(name: str) -> None:
     assert first in text
 
 
+@pytest.mark.slow
 def test_the_log_and_the_figure_are_written(tmp_path: Path) -> None:
     import maillard as mb
 
@@ -58,6 +64,7 @@ def test_the_log_and_the_figure_are_written(tmp_path: Path) -> None:
     assert (tmp_path / "regret.png").read_bytes()[:4] == b"\x89PNG"
 
 
+@pytest.mark.slow
 def test_the_look_alike_is_estimated(tmp_path: Path) -> None:
     """What was earned at random lies in the interval from the other policy's log."""
     text = run("open_bandit.py", cwd=tmp_path)
