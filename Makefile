@@ -4,7 +4,7 @@ BIN := .venv/bin
 # One worker for each core; whoever is idle takes tests from the other.
 SPREAD := --numprocesses auto --dist worksteal
 
-.PHONY: demo test test-compiled test-plain lint bench docs clean
+.PHONY: demo test test-compiled test-plain test-spark lint bench docs clean
 
 demo: .venv/ready
 	$(BIN)/python -m maillard.demo
@@ -20,6 +20,12 @@ test-compiled: .venv/ready
 
 test-plain: .venv/ready
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest $(SPREAD) -m "not slow"
+
+# Evaluation where the log lies, on Spark too: 450 MB more, and Java 17 or later.
+test-spark: .venv/ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		--constraint constraints.txt --editable '.[spark]'
+	$(BIN)/python -m pytest tests/test_pushdown.py
 
 lint: .venv/ready
 	$(BIN)/ruff check .

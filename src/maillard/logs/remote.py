@@ -75,11 +75,11 @@ class RemoteLog:
     def _look(self, ibis: Any, arms: tuple[Any, ...] | None, run: int | None) -> None:
         rows = self.table
         p, r = rows.propensity, rows.reward
-        bad_reward = r.isnull() | r.isnan() | r.isinf()
+        # In databases NaN is larger than any number, and what is compared to null is null.
         bad = {
             "no_arm": rows.arm.isnull(),
             "bad_propensity": ~((p > 0.0) & (p <= 1.0)).fill_null(False),
-            "bad_reward": bad_reward.fill_null(True),
+            "bad_reward": ~(r.abs() <= sys.float_info.max).fill_null(False),
         }
         counts = {
             name: ibis.ifelse(condition, 1, 0).sum().cast("int64")
@@ -143,7 +143,7 @@ class RemoteLog:
         small = ibis.memtable(
             pa.table({
                 "_label": pa.array(self.arms, kind),
-                "_position": pa.array(range(len(self.arms)), pa.int64()),
+                "_position": pa.array(range(len(self.arms)), pa.int32()),
                 **{name: pa.array(np.asarray(values)) for name, values in columns.items()},
             })
         )  # fmt: skip
