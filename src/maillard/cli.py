@@ -31,6 +31,7 @@ COMMANDS: Final = {
     "collect": "Simulate a policy and log every decision with its propensity.",
     "evaluate": "Say what another policy would have earned, from a log.",
     "logs": "Describe, check and convert logs of decisions.",
+    "reproduce": "Run the KL-MS paper's experiments again, and write a report.",
 }
 
 

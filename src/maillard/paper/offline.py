@@ -1,0 +1,400 @@
+"""Twelve histograms and eight tables: mean squared error and bias of the estimates."""
+
+import math
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from .figures import NAMES, histograms, running_means
+from .laboratory import Laboratory, Study
+from .page import badge, comparison, data, number, paragraphs, picture, side_by_side, table, text
+from .part import Part, instance
+from .protocols import PROTOCOLS, RELEASED, WRITTEN, Array
+from .published import Cell, cells, published
+from .verdicts import (
+    AGREES,
+    DIFFERS,
+    HEAVY,
+    LEAST,
+    LIMIT,
+    OPEN,
+    Finding,
+    compare,
+    found,
+    larger,
+    verdict,
+)
+
+EXPERIMENT = "Tables"
+MEASURES = {"mse": "Mean squared error", "bias": "Bias"}
+
+
+def run(lab: Laboratory) -> Part:
+    """Every histogram and every cell."""
+    findings: list[Finding] = []
+    html = paragraphs(
+        "The same experiment for two bandits, two horizons and three numbers M of posterior draws. "
+        "M is Thompson sampling's alone; the three numbers that the paper prints for KL-MS are "
+        "three repetitions, and ours are one, beside each of them. Ours for the three M are from "
+        "the same logs, with other draws. The draws themselves are not made: how many of M draws "
+        "an arm wins is Binomial(M, p) in law, p its exact probability."
+    )
+    for horizon in published()["horizons"]:
+        for means in map(tuple, published()["instances"]):
+            html += setting(lab, means, horizon, findings)
+    html += claims(lab, findings)
+    html += explained(lab)
+    html += tails(lab)
+    return Part("tables", "Twelve histograms and eight tables", html, findings)
+
+
+def setting(
+    lab: Laboratory, means: tuple[float, ...], horizon: int, findings: list[Finding]
+) -> str:
+    """Three histograms and two tables."""
+    studies = {
+        (policy, protocol): lab.study(policy, means, horizon, protocol)
+        for policy in ("kl-ms", "thompson")
+        for protocol in PROTOCOLS
+    }
+    one = studies["kl-ms", WRITTEN]
+    name = f"{means[0]:g}-{means[1]:g}-{horizon}"
+    link = data(lab.write(f"estimates-{name}.parquet", estimates(studies)))
+    closed, integrated = one.trials, studies["thompson", WRITTEN].trials
+    trials = f"{closed:,} trials of KL-MS, {integrated:,} of Bernoulli TS, seed {lab.seed}"
+    figures = [
+        picture(
+            histograms(
+                {
+                    protocol: {
+                        policy: studies[policy, protocol].estimates[
+                            studies[policy, protocol].key(samples)
+                        ]
+                        for policy in ("kl-ms", "thompson")
+                    }
+                    for protocol in (RELEASED, WRITTEN)
+                },
+                one.truth,
+            ),
+            f"Histograms of estimates, means {instance(means)}, T = {one.horizon}, M = {samples}, "
+            f"as released and as written; the true value {one.truth:g} is a dashed line.",
+            f"<b>M = {samples:,}.</b> {trials}. {link}",
+            f"histogram-{name}-{samples}",
+        )
+        for samples in published()["samples"]
+    ]
+    html = f"<h3>{instance(means)}, T = {horizon:,}</h3>\n" + side_by_side(*figures)
+    for measure, title in MEASURES.items():
+        rows = []
+        for cell in cells():
+            if (cell.measure, cell.means, cell.horizon) != (measure, means, horizon):
+                continue
+            ours = [
+                compare(
+                    studies[cell.policy, p].errors(studies[cell.policy, p].key(cell.samples)),
+                    measure, cell.number, published()["trials"],
+                )
+                for p in PROTOCOLS
+            ]  # fmt: skip
+            finding = found(EXPERIMENT, what(cell), cell.number.text, *ours)
+            findings.append(finding)
+            rows.append([
+                f"{NAMES[cell.policy]}, M = 10<sup>{math.log10(cell.samples):.0f}</sup>",
+                number(cell.number.value, 5),
+                comparison(finding.written, 6 if cell.number.value < 0.001 else 5),
+                comparison(finding.released, 6 if cell.number.value < 0.001 else 5),
+                badge(finding.verdict),
+            ])  # fmt: skip
+        html += table(
+            ["", "printed", "as written", "as released", "verdict"], rows,
+            f"<b>{title}, {instance(means)}, T = {horizon:,}.</b> {trials}. As written, invalid "
+            f"trials are left out{lost(studies)}.",
+        )  # fmt: skip
+    return html
+
+
+def what(cell: Cell) -> str:
+    """A cell in words."""
+    return (
+        f"{MEASURES[cell.measure]}, {instance(cell.means)}, T = {cell.horizon:,}, "
+        f"{NAMES[cell.policy]}, M = {cell.samples:,}"
+    )
+
+
+def lost(studies: dict[tuple[str, str], Study]) -> str:
+    """Shares of invalid trials as written, where there are any."""
+    study = studies["thompson", WRITTEN]
+    shares = {
+        samples: float(np.mean(~np.isfinite(study.estimates[f"M={samples}"])))
+        for samples in published()["samples"]
+    }
+    said = [f"{100 * share:.1f} % for M = {m:,}" for m, share in shares.items() if share > 0.0]
+    return f" ({', '.join(said)})" if said else ""
+
+
+def estimates(studies: dict[tuple[str, str], Study]) -> dict[str, list[object]]:
+    """Every estimate of a setting, one row each."""
+    columns: dict[str, list[object]] = {
+        "policy": [], "protocol": [], "propensities": [], "trial": [], "estimate": [],
+    }  # fmt: skip
+    for (policy, protocol), study in studies.items():
+        for key, values in study.estimates.items():
+            columns["policy"] += [policy] * len(values)
+            columns["protocol"] += [protocol] * len(values)
+            columns["propensities"] += [key] * len(values)
+            columns["trial"] += range(len(values))
+            columns["estimate"] += values.tolist()
+    return columns
+
+
+# --------------------------------------------------------------------------------------------------
+# What the paper says of them
+
+
+class Pair(NamedTuple):
+    """Two settings of which the first is said to have the larger error, or as large a one."""
+
+    first: tuple[str, tuple[float, ...], int, int]
+    second: tuple[str, tuple[float, ...], int, int]
+
+
+def claims(lab: Laboratory, findings: list[Finding]) -> str:
+    """The paper's three sentences, cell by cell: in its own tables and in ours."""
+    grid = [
+        (tuple(means), horizon, samples)
+        for means in published()["instances"]
+        for horizon in published()["horizons"]
+        for samples in published()["samples"]
+    ]
+    few, *many = published()["samples"]
+    short, long = published()["horizons"]
+    said: list[tuple[str, list[Pair], bool]] = [
+        (
+            "(1) KL-MS's logs give a smaller error than Thompson sampling's.",
+            [Pair(("thompson", *place), ("kl-ms", *place)) for place in grid],
+            True,
+        ),
+        (
+            f"(2) With M = {few:,} Thompson sampling's error is higher than with the largest M.",
+            [
+                Pair(("thompson", means, horizon, few), ("thompson", means, horizon, many[-1]))
+                for means, horizon, samples in grid
+                if samples == few
+            ],
+            True,
+        ),
+        (
+            f"(2) With M = {many[0]:,} or more it is on a par with KL-MS's.",
+            [Pair(("thompson", *p), ("kl-ms", *p)) for p in grid if p[2] in many],
+            False,
+        ),
+        (
+            "(3) Thompson sampling's error grows with T.",
+            [
+                Pair(("thompson", means, long, samples), ("thompson", means, short, samples))
+                for means, horizon, samples in grid
+                if horizon == short
+            ],
+            True,
+        ),
+        (
+            "(3) KL-MS's stays at the same level.",
+            [
+                Pair(("kl-ms", means, long, few), ("kl-ms", means, short, few))
+                for means, horizon, samples in grid
+                if horizon == short and samples == few
+            ],
+            False,
+        ),
+    ]
+    rows = []
+    for words, pairs, is_larger in said:
+        tallies = {p: tally(pairs, lambda a, b, p=p: ours(lab, p, a, b)) for p in PROTOCOLS}
+        outcomes = [judged(tallies[p], is_larger) for p in PROTOCOLS]
+        finding = Finding(EXPERIMENT, words, "claimed", None, None, verdict(*outcomes))
+        findings.append(finding)
+        rows.append([
+            f'<span class="say">{text(words)}</span>',
+            shown(tally(pairs, lambda a, b: from_paper(a, b))),
+            *(shown(tallies[p]) for p in PROTOCOLS),
+            badge(finding.verdict),
+        ])  # fmt: skip
+    return (
+        "<h3>What the paper concludes</h3>\n"
+        + paragraphs(
+            "Each sentence compares mean squared errors of two settings, in so many pairs. "
+            "Counted are the pairs in which the first is larger, smaller, or not told apart "
+            f"(within {LIMIT:g} standard errors; printed numbers have none, and count as they "
+            "stand). A sentence reproduces if no pair speaks against it and half of them at least "
+            "speak for it."
+        )
+        + table(
+            ["claim", "printed", "as written", "as released", "verdict"],
+            rows,
+            "Pairs of settings: larger / not told apart / smaller.",
+        )
+    )
+
+
+def tally(pairs: Iterable[Pair], outcome: Callable[..., str]) -> dict[str, int]:
+    """How many pairs come out in each way."""
+    counts = {AGREES: 0, OPEN: 0, DIFFERS: 0}
+    for pair in pairs:
+        counts[outcome(*pair)] += 1
+    return counts
+
+
+def judged(counts: dict[str, int], is_larger: bool) -> str:
+    """Whether the pairs bear out that the first is larger, or else that they are alike."""
+    against = counts[DIFFERS] if is_larger else counts[AGREES] + counts[DIFFERS]
+    favour = counts[AGREES] if is_larger else counts[OPEN]
+    if against:
+        return DIFFERS
+    return AGREES if 2 * favour >= sum(counts.values()) else OPEN
+
+
+def shown(counts: dict[str, int]) -> str:
+    """larger / alike / smaller."""
+    return f"{counts[AGREES]} / {counts[OPEN]} / {counts[DIFFERS]}"
+
+
+def ours(
+    lab: Laboratory,
+    protocol: str,
+    first: tuple[str, tuple[float, ...], int, int],
+    second: tuple[str, tuple[float, ...], int, int],
+) -> str:
+    """Which squared error is the larger one, in our trials."""
+    return larger(*(squares(lab, protocol, place) for place in (first, second)))
+
+
+def squares(
+    lab: Laboratory, protocol: str, place: tuple[str, tuple[float, ...], int, int]
+) -> Array:
+    """The squared errors of one setting."""
+    policy, means, horizon, samples = place
+    study = lab.study(policy, means, horizon, protocol)
+    return np.asarray(study.errors(study.key(samples)) ** 2)
+
+
+def from_paper(
+    first: tuple[str, tuple[float, ...], int, int],
+    second: tuple[str, tuple[float, ...], int, int],
+) -> str:
+    """Which printed number is the larger one."""
+    printed = {
+        (c.policy, c.means, c.horizon, c.samples): c.number.value
+        for c in cells()
+        if c.measure == "mse"
+    }
+    a, b = printed[first], printed[second]
+    return OPEN if a == b else AGREES if a > b else DIFFERS
+
+
+# --------------------------------------------------------------------------------------------------
+# Where the differences come from
+
+
+def explained(lab: Laboratory) -> str:
+    """The bias of the released protocol, with and without p_{t+1}; and a floor for the error."""
+    rows = []
+    for means in map(tuple, published()["instances"]):
+        for horizon in published()["horizons"]:
+            study = lab.study("kl-ms", means, horizon, RELEASED)
+            cells_ = [
+                f"{number(float(e.mean()), 5)} <small>± {float(e.std()) / math.sqrt(len(e)):.5f}"
+                "</small>"
+                for e in (study.errors("exact"), study.errors("p_t"))
+            ]
+            rows.append([f"{instance(means)}, T = {study.horizon:,}", *cells_])
+    low, best = min(published()["instances"][0]), max(published()["instances"][0])
+    short = published()["horizons"][0]
+    least = least_error((low, best), short)
+    return (
+        "<h3>Two observations</h3>\n"
+        + paragraphs(
+            "<b>The bias.</b> An arm that has just been played has been seen once more, so its "
+            "probability after the update is not the one it was played with: the inferior arm's "
+            "is smaller, by the factor e<sup>−kl(μ_2, μ_1)</sup> for KL-MS without noise, and the "
+            "estimate divides by it. Dividing the same released logs by p<sub>t</sub> instead "
+            "takes the bias away."
+        )
+        + table(
+            ["KL-MS, as released", "bias with p<sub>t+1</sub>", "bias with p<sub>t</sub>"],
+            rows,
+            "Mean of estimate minus truth, ± standard error; both from the same logs.",
+        )
+        + paragraphs(
+            f"<b>An error that is too small.</b> For {instance((low, best))} and T = {short:,} the "
+            "paper prints a mean squared error of 0.00001 for KL-MS, three times. From "
+            f"{short:,} Bernoulli rewards no unbiased estimate has less than {least:.6f}, the "
+            "variance of the best split, ((σ_1 + σ_2)/2)²/T: rewards as written cannot give it. "
+            "The released protocol gives "
+            f"{mse(lab.study('kl-ms', (low, best), short, RELEASED), 'exact')}. We found no "
+            "protocol that gives the printed number, and do not know where it comes from."
+        )
+    )
+
+
+def least_error(means: tuple[float, ...], rounds: int) -> float:
+    """The variance of the uniform policy's estimated value if both arms are pulled optimally.
+
+    (1/4)(σ_1²/n + σ_2²/(T − n)) is least for n in proportion to σ.
+    """
+    half = sum(math.sqrt(mean * (1.0 - mean)) for mean in means) / len(means)
+    return half**2 / rounds
+
+
+def mse(study: Study, key: str) -> str:
+    """Mean squared error with its standard error."""
+    errors = study.errors(key)
+    squares = errors[np.isfinite(errors)] ** 2
+    return f"{squares.mean():.6f} ± {squares.std() / math.sqrt(len(squares)):.6f}"
+
+
+def tails(lab: Laboratory) -> str:
+    """As written, the mean squared error is carried by a few trials: show that."""
+    means, horizon = tuple(published()["instances"][1]), published()["horizons"][1]
+    lines, rows = {}, []
+    colours = {"kl-ms": "#0072B2", "thompson": "#D55E00"}
+    levels = (0.5, 0.9, 0.99)
+    for protocol in (WRITTEN, RELEASED):
+        for policy in ("kl-ms", "thompson"):
+            study = lab.study(policy, means, horizon, protocol)
+            squared = study.errors("exact") ** 2
+            lines[f"{NAMES[policy]}, {protocol}"] = (colours[policy], squared)
+            count = max(1, len(squared) // 100)
+            share = np.sort(squared)[-count:].sum() / squared.sum()
+            rows.append([
+                f"{NAMES[policy]}, {protocol}", mse(study, "exact"),
+                *(f"{q:.5f}" for q in np.quantile(squared, levels)), f"{squared.max():.3f}",
+                f"{100 * share:.0f} %",
+            ])  # fmt: skip
+    return (
+        "<h3>Heavy tails</h3>\n"
+        + paragraphs(
+            "As written, the error has a heavy tail: once in a while a log has a pull of "
+            "probability near 1/T or below, and its weight outdoes all others. A mean over trials "
+            "then rests on a few of them, its standard error is itself uncertain, and two runs of "
+            f"2,000 trials may differ by a factor. Where a hundredth of the trials makes up more "
+            f"than {100 * HEAVY:.0f} % of the mean squared error we say so (†) and judge by "
+            "resampling; a printed number above ours is then left open. Fewer than "
+            f"{LEAST} valid trials decide nothing."
+        )
+        + picture(
+            running_means(lines),
+            "Mean squared error of the first n trials over n, on logarithmic axes. As written the "
+            "lines jump whenever a trial with a large error comes; as released they settle.",
+            f"<b>Mean squared error of the first n trials,</b> exact probabilities, "
+            f"{instance(means)}, T = {lab.size.horizons[horizon]:,}, seed {lab.seed}; dashed: as "
+            "released. The trials are those of the data files above.",
+            "running-mean",
+        )
+        + table(
+            ["", "mean squared error", *(f"{100 * q:g} %" for q in levels), "largest",
+             "share of the largest 1 %"],
+            rows,
+            "Squared errors with exact probabilities: mean ± standard error, quantiles, largest.",
+        )
+    )  # fmt: skip

@@ -1,0 +1,187 @@
+"""What a reader needs: the same logs, evaluated as one would, and Thompson's with exact numbers."""
+
+import math
+
+import numpy as np
+
+from .figures import BLUE, NAMES, RED, quantile_bars
+from .laboratory import Laboratory, Study
+from .page import data, number, paragraphs, picture, side_by_side, table
+from .part import Part, instance
+from .protocols import WRITTEN, Array
+from .published import published
+from .verdicts import LIMIT, larger, largest_share
+
+#: Estimators by what `evaluate` calls them.
+WORDS = {
+    "dm": "arm means",
+    "ipw": "IPW",
+    "snipw": "self-normalised IPW",
+    "clipped-ipw": "IPW, weights clipped at √T",
+    "aipw": "doubly robust",
+    "aw-aipw-two-point": "adaptively weighted",
+    "stable-variance": "variance-stabilised",
+}
+
+
+def run(lab: Laboratory) -> Part:
+    """Both policies' logs as written, with exact probabilities, by every usual estimator."""
+    horizon = max(published()["horizons"])
+    instances = [tuple(means) for means in published()["instances"]]
+    html = paragraphs(
+        "The question behind these experiments is whose logs are worth more: those of KL-MS, whose "
+        "probabilities are in closed form, or those of Thompson sampling. Here are the logs of the "
+        "protocol as written, T = "
+        f"{lab.size.horizons[horizon]:,}, Thompson sampling's with <em>exact</em> probabilities, "
+        "and what <code>maillard.evaluate</code> makes of each log by itself.",
+    )
+    html += side_by_side(*(figure(lab, means, horizon) for means in instances))
+    for means in instances:
+        html += errors(lab, means, horizon)
+    html += settled(lab, instances, horizon)
+    return Part("reader", "What a reader needs", html, [])
+
+
+def both(lab: Laboratory, means: tuple[float, ...], horizon: int) -> dict[str, Study]:
+    """The logs of the two policies."""
+    return {policy: lab.study(policy, means, horizon, WRITTEN) for policy in ("kl-ms", "thompson")}
+
+
+def figure(lab: Laboratory, means: tuple[float, ...], horizon: int) -> str:
+    """Spread of the estimates by logger, probabilities and estimator."""
+    studies = both(lab, means, horizon)
+    few = published()["samples"][0]
+    rows: list[tuple[str, str, Array]] = []
+    for policy, study in studies.items():
+        colour = BLUE if policy == "kl-ms" else RED
+        if policy == "thompson":
+            rows.append((f"{NAMES[policy]}, IPW, M = {few:,}", colour, study.estimates[f"M={few}"]))
+        rows.append((f"{NAMES[policy]}, IPW, exact p", colour, study.estimates["exact"]))
+        for name in ("snipw", study.recommended):
+            rows.append((f"{NAMES[policy]}, {WORDS[name]}", colour, study.evaluated[name][0]))
+    truth = studies["kl-ms"].truth
+    finite = np.concatenate([x[np.isfinite(x)] for _, _, x in rows])
+    reach = 1.15 * max(abs(q - truth) for q in np.quantile(finite, [0.03, 0.97]))
+    name = f"reader-{means[0]:g}-{means[1]:g}"
+    link = data(lab.write(f"{name}.parquet", columns(studies)))
+    return picture(
+        quantile_bars(rows, truth, limits=(truth - reach, truth + reach)),
+        f"Median, middle half and middle 90 % of the estimates for means {instance(means)}; the "
+        f"truth {truth:g} is a dashed line. The numbers are in the table below.",
+        f"<b>Spread of the estimates, {instance(means)}.</b> Dot: median; thick: the middle half; "
+        f"thin: 90 %. As written, T = {studies['kl-ms'].horizon:,}, {studies['kl-ms'].trials:,} "
+        f"logs of KL-MS, {studies['thompson'].trials:,} of Bernoulli TS (by "
+        f"<code>evaluate</code> {evaluated(studies['kl-ms']):,} and "
+        f"{evaluated(studies['thompson']):,} of them), seed {lab.seed}; invalid trials left out. "
+        f"{link}",
+        name,
+    )
+
+
+def evaluated(study: Study) -> int:
+    """How many logs `evaluate` was shown."""
+    return len(next(iter(study.evaluated.values()))[0])
+
+
+def columns(studies: dict[str, Study]) -> dict[str, list[object]]:
+    """What `evaluate` answered, one row for each log and estimator."""
+    found: dict[str, list[object]] = {
+        "policy": [], "estimator": [], "trial": [], "estimate": [], "low": [], "high": [],
+    }  # fmt: skip
+    for policy, study in studies.items():
+        for name, (estimate, low, high) in study.evaluated.items():
+            found["policy"] += [policy] * len(estimate)
+            found["estimator"] += [name] * len(estimate)
+            found["trial"] += range(len(estimate))
+            found["estimate"] += estimate.tolist()
+            found["low"] += low.tolist()
+            found["high"] += high.tolist()
+    return found
+
+
+def errors(lab: Laboratory, means: tuple[float, ...], horizon: int) -> str:
+    """Error and coverage of every estimator, the recommended one first."""
+    rows = []
+    for policy, study in both(lab, means, horizon).items():
+        order = sorted(WORDS.keys() & study.evaluated.keys(), key=list(WORDS).index)
+        for name in order:
+            estimate, low, high = study.evaluated[name]
+            covered = float(np.mean((low <= study.truth) & (study.truth <= high)))
+            width = f"{float(np.median(high - low)):.4f}"
+            mark = " *" if name == study.recommended else ""
+            rows.append([
+                f"{NAMES[policy]}, {WORDS[name]}{mark}",
+                *summary(estimate - study.truth), f"{100 * covered:.1f} %", width, "0",
+            ])  # fmt: skip
+        for samples in published()["samples"] if policy == "thompson" else ():
+            error = study.errors(f"M={samples}")
+            rows.append([
+                f"{NAMES[policy]}, IPW, M = 10<sup>{math.log10(samples):.0f}</sup>",
+                *summary(error), "–", "–", f"{100 * float(np.mean(~np.isfinite(error))):.1f} %",
+            ])  # fmt: skip
+    return table(
+        ["", "bias", "root mean squared error", "median |error|", "95 % of |errors| below",
+         "covered by 95 % intervals", "median width", "invalid"],
+        rows,
+        f"<b>{instance(means)}.</b> Estimates of the uniform policy's value, by log and estimator; "
+        "exact probabilities but for the last three rows. * is what <code>evaluate</code> "
+        "recommends: its interval holds at every time, and so is wide. The other intervals are "
+        "normal ones. † marks a heavy tail.",
+    )  # fmt: skip
+
+
+def summary(error: Array) -> list[str]:
+    """Bias, root mean squared error, median and 95 % quantile of the absolute error."""
+    error = error[np.isfinite(error)]
+    if not len(error):
+        return ["–"] * 4
+    squares = error**2
+    root = math.sqrt(float(squares.mean()))
+    spread = float(squares.std()) / math.sqrt(len(squares)) / (2.0 * root) if root else 0.0
+    heavy = " †" if largest_share(squares) > 1.0 / 3.0 else ""
+    bias = f"{number(float(error.mean()), 4)} <small>± {error.std() / math.sqrt(len(error)):.4f}"
+    return [
+        f"{bias}</small>", f"{root:.4f} <small>± {spread:.4f}</small>{heavy}",
+        f"{float(np.median(np.abs(error))):.4f}", f"{float(np.quantile(np.abs(error), 0.95)):.4f}",
+    ]  # fmt: skip
+
+
+def settled(lab: Laboratory, instances: list[tuple[float, ...]], horizon: int) -> str:
+    """The comparison on its merits, in words that follow from the numbers."""
+    items = []
+    for means in instances:
+        studies = both(lab, means, horizon)
+        best = {p: s.evaluated[s.recommended][0] - s.truth for p, s in studies.items()}
+        plain = {p: s.errors("exact") for p, s in studies.items()}
+        root = {p: math.sqrt(float(np.mean(e**2))) for p, e in best.items()}
+        ratio = float(np.median(np.abs(plain["kl-ms"])) / np.median(np.abs(best["kl-ms"])))
+        items.append(
+            f"<li><b>{instance(means)}.</b> By arm means, the root mean squared error is "
+            f"{root['kl-ms']:.4f} from KL-MS's logs and {root['thompson']:.4f} from Bernoulli "
+            f"TS's: {told(best)}. By IPW with exact probabilities: {told(plain)}. The median error "
+            f"of IPW is {ratio:.1f} times that of arm means, on the same logs of KL-MS.</li>\n"
+        )
+    return (
+        "<h3>On its merits</h3>\n<ul>\n" + "".join(items) + "</ul>\n"
+        + paragraphs(
+            f"(A difference of mean squared errors counts from {LIMIT:g} standard errors; with a "
+            "heavy tail even that is uncertain.) With exact probabilities no trial is invalid and "
+            "nothing is biased by estimated ones, for either policy. What then decides is how "
+            "often the log holds the inferior arm, which is regret by another name, and how the "
+            "log is evaluated. For arms without a context the means of the arms are all that a log "
+            "says of them, and need no probabilities; where a context or a policy of another kind "
+            "makes weights unavoidable, they must be exact, and bounded by a floor in the logger.",
+            "What closed forms buy is simplicity and speed at the moment of the decision; that the "
+            "probability of a Thompson sampler is out of reach is not so any more.",
+        )
+    )  # fmt: skip
+
+
+def told(errors: dict[str, Array]) -> str:
+    """Which error is smaller, if that can be told."""
+    outcome = larger(errors["thompson"] ** 2, errors["kl-ms"] ** 2)
+    return {
+        "agrees": "KL-MS's is smaller",
+        "differs": "Bernoulli TS's is smaller",
+        "open": "so many logs do not tell them apart",
+    }[outcome]
