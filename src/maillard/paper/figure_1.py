@@ -59,7 +59,7 @@ def run(lab: Laboratory) -> Part:
             histograms(
                 {protocol: {p: studies[p, protocol].estimates[keys[p, protocol]]
                             for p in ("kl-ms", "thompson")}},
-                truth, width=5.0,
+                truth, width=4.0,
             ),
             f"Histograms of the estimates from logs of KL-MS and of Bernoulli TS, {protocol}; the "
             f"true value {truth:g} is a dashed line. Quantiles are in the table below.",
@@ -108,7 +108,7 @@ def caption(studies: dict[tuple[str, str], Study], protocol: str, samples: int) 
     closed, integrated = studies["kl-ms", protocol], studies["thompson", protocol]
     how = {
         WRITTEN: "Bernoulli rewards, p<sub>t</sub>, IPW",
-        RELEASED: "rewards without noise, p<sub>t+1</sub> without floor, replay of the uniform "
+        RELEASED: "Rewards without noise, p<sub>t+1</sub> without floor, replay of the uniform "
         "policy",
     }[protocol]
     return (

@@ -50,8 +50,8 @@ def svg(figure: "Figure", alt: str, prefix: str) -> str:
     assert size is not None
     head = (
         f'<svg role="img" aria-label="{html.escape(alt)}" viewBox="0 0 {size[1]} {size[2]}" '
-        f'style="width:{float(size[1]):.0f}pt" xmlns="http://www.w3.org/2000/svg" '
-        f'xmlns:xlink="http://www.w3.org/1999/xlink">'
+        f'style="max-width:min(100%, {1.3 * float(size[1]):.0f}pt)" '
+        'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink">'
     )
     return head + found[found.index(">") + 1 :]
 
@@ -66,7 +66,7 @@ def _axes(figure: "Figure", *place: int) -> Any:
 
 
 def histograms(
-    panels: dict[str, dict[str, Array]], truth: float, *, width: float = 3.6
+    panels: dict[str, dict[str, Array]], truth: float, *, width: float = 3.4
 ) -> "Figure":
     """One above the other, on an axis of their own each: title → policy → estimates.
 
@@ -110,7 +110,7 @@ def histograms(
 def regret_lines(result: "Result") -> "Figure":
     """As the paper draws it: mean regret and the band of 95 % of the trials, over the rounds."""
     figure = result.plot(lower_bound=False)
-    figure.set_size_inches(5.4, 3.7)
+    figure.set_size_inches(4.2, 3.1)
     import matplotlib
 
     axes = figure.axes[0]
@@ -119,7 +119,7 @@ def regret_lines(result: "Result") -> "Figure":
         line.set_color(colour)
         band.set_color(colour)
     with matplotlib.rc_context(_SETTINGS):
-        axes.set_title("")
+        axes.set_title("", loc="left")  # the caption says it
         axes.legend(
             handles=axes.get_lines(), labels=[NAMES[str(x.get_label())] for x in axes.get_lines()],
             loc="upper left", frameon=False,
@@ -130,7 +130,7 @@ def regret_lines(result: "Result") -> "Figure":
 def regret_dots(result: "Result") -> "Figure":
     """Every policy's regret at the end: mean, and the band of 95 % of the trials."""
     curves = sorted(result.curves.values(), key=lambda curve: float(curve.regret[-1]))
-    figure = new_figure(5.4, 0.8 + 0.21 * len(curves))
+    figure = new_figure(4.2, 0.8 + 0.2 * len(curves))
     import matplotlib
 
     with matplotlib.rc_context({**_SETTINGS, "font.size": 9}):
@@ -154,14 +154,14 @@ def regret_many(result: "Result") -> "Figure":
         band.remove()
     figure.axes[0].set_yscale("log")
     figure.axes[0].set_ylim(bottom=0.1)
-    figure.axes[0].set_title("")
+    figure.axes[0].set_title("", loc="left")
     figure.set_size_inches(8.2, 5.2)
     return figure
 
 
 def running_means(lines: dict[str, tuple[str, Array]]) -> "Figure":
     """The mean of the first n values over n: label → (colour, values)."""
-    figure = new_figure(5.4, 3.5)
+    figure = new_figure(4.6, 3.3)
     import matplotlib
 
     with matplotlib.rc_context(_SETTINGS):
@@ -184,7 +184,7 @@ def quantile_bars(
     rows: list[tuple[str, str, Array]], truth: float, *, limits: tuple[float, float]
 ) -> "Figure":
     """One row for each set of estimates: 90 % thin, 50 % thick, the median a dot."""
-    figure = new_figure(5.4, 0.9 + 0.3 * len(rows))
+    figure = new_figure(4.2, 0.9 + 0.27 * len(rows))
     import matplotlib
 
     with matplotlib.rc_context({**_SETTINGS, "font.size": 9}):

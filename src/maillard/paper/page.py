@@ -134,7 +134,7 @@ nav ol { padding-left: 1.3rem; columns: 17rem; }
 code { font-size: 0.9em; background: var(--tint); padding: 0.05em 0.3em; border-radius: 3px; }
 figure { margin: 1.3rem 0; }
 figcaption { font-size: 0.88rem; color: var(--soft); max-width: 46rem; margin: 0.35rem 0; }
-.picture svg { display: block; max-width: 100%; height: auto; overflow: visible;
+.picture svg { display: block; width: 100%; height: auto; overflow: visible;
   font-family: system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif; }
 .beside { display: grid; gap: 0 1.6rem;
   grid-template-columns: repeat(auto-fit, minmax(min(100%, 18.5rem), 1fr)); }

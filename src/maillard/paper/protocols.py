@@ -79,7 +79,8 @@ def after_update(rows: Rows) -> tuple[Rows, Array]:
     """All rounds but the last, and p_{t+1} of the arm of round t, for two arms."""
     again = rows.arm[:, 1:] == rows.arm[:, :-1]
     following = np.where(again, rows.propensity[:, 1:], 1.0 - rows.propensity[:, 1:])
-    return Rows(*(column[:, :-1] for column in rows)), following
+    before = Rows(rows.arm[:, :-1], rows.propensity[:, :-1], rows.reward[:, :-1])
+    return before, following
 
 
 def replay(rows: Rows, propensity: Array, rng: np.random.Generator) -> Array:

@@ -111,7 +111,7 @@ def figure(lab: Laboratory, result: mb.Result, means: tuple[float, ...], protoco
     said = ", ".join(
         f"{NAMES[p]} {result[label(result, p)].regret[-1]:.1f}" for p in POLICIES
     )  # fmt: skip
-    rewards = "Bernoulli rewards" if protocol == WRITTEN else "rewards without noise"
+    rewards = "Bernoulli rewards" if protocol == WRITTEN else "Rewards without noise"
     return picture(
         regret_lines(result),
         f"Regret over the rounds, means {instance(means)}, {protocol}. At the end: {said}.",
@@ -204,9 +204,9 @@ def others(lab: Laboratory, instances: list[tuple[float, ...]]) -> str:
         "<h3>All other policies</h3>\n"
         + paragraphs(
             "The same two bandits, as written, with every policy of the catalogue at its default "
-            f"parameters (left out: {', '.join(missing)}). Policies for finding the best arm, for "
-            "adversarial rewards or for wider classes of rewards are not meant to win here; some "
-            "low ones have a bound on this class and others have none."
+            f"parameters (left out: {', '.join(missing)}). The order is that of these two bandits "
+            "at this horizon. Policies for adversarial rewards, for wider classes of rewards or "
+            "for finding the best arm pay for what they guarantee elsewhere."
         )
         + side_by_side(*dots)
         + "<details><summary>The curves of all policies</summary>\n"

@@ -153,14 +153,14 @@ def _summary(parts: list[Part]) -> str:
         verdicts.REPRODUCES, verdicts.ONLY_WRITTEN, verdicts.ONLY_RELEASED, verdicts.NOT,
         verdicts.UNDECIDED,
     )  # fmt: skip
+    counts = Counter((finding.experiment, finding.verdict) for finding in findings)
+    experiments = list(dict.fromkeys(finding.experiment for finding in findings))
     rows = []
-    for experiment in dict.fromkeys(finding.experiment for finding in findings):
-        mine = [finding for finding in findings if finding.experiment == experiment]
-        counts = Counter(finding.verdict for finding in mine)
-        cells = [str(counts[word]) if counts[word] else "·" for word in words]
-        if experiment == "Timing":
-            cells = [timing(cell) for cell in cells]
-        rows.append([text(experiment), *cells])
+    for word in words:
+        cells = [str(counts[name, word] or "·") for name in experiments]
+        # Whether the timing reproduces depends on the moment.
+        timed = [timing(c) if n == "Timing" else c for n, c in zip(experiments, cells, strict=True)]
+        rows.append([badge(word), *timed])
     failed = [f for f in findings if f.verdict == verdicts.NOT and f.experiment != "Timing"]
     listed = (
         "".join(f"<li>{text(f.what)}: printed {text(f.printed)}</li>\n" for f in failed)
@@ -174,7 +174,7 @@ def _summary(parts: list[Part]) -> str:
             "released code does it, for the two differ. " + _short(findings)
         )
         + table(
-            ["", *(badge(word) for word in words)],
+            ["", *(text(name) for name in experiments)],
             rows,
             "Printed numbers and claims by verdict. A number reproduces if it is within "
             f"{verdicts.LIMIT:g} standard errors of ours; one in 370 would miss that by chance.",
