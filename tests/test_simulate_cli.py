@@ -229,7 +229,7 @@ def test_without_matplotlib_there_is_a_note(
     )
     result = call("--policy", "ms", "--means", "0.1,0.2", *SMALL, "--out", tmp_path)
     assert result.exit_code == 0
-    assert result.stderr == "maillard: no figures: Matplotlib is not installed\n"
+    assert result.stderr == "maillard: no figures: pip install 'maillard[plots]'\n"
     assert names(tmp_path) == ["result.parquet", "run.json"]
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ValueError, match="figures need Matplotlib: pip install"):

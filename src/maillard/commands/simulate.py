@@ -167,7 +167,7 @@ def _write(results: "list[Result]", out: Path, runs: int, log_x: bool) -> None:
     from importlib.util import find_spec
 
     if find_spec("matplotlib") is None:
-        click.echo("maillard: no figures: Matplotlib is not installed", err=True)
+        click.echo("maillard: no figures: pip install 'maillard[plots]'", err=True)
     else:
         for number, result in enumerate(results, start=1):
             result.plot(_folder(out, number, runs) / "regret.png", log_x=log_x)
