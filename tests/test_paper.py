@@ -418,13 +418,13 @@ def test_the_released_protocol_has_the_law_of_its_plain_simulation(policy: str) 
 
 def test_ipw_of_exact_probabilities_is_unbiased() -> None:
     log = mb.collect(
-        protocols.logger("kl-ms", WRITTEN), protocols.environment((0.3, 0.5), WRITTEN), 20, 4096
+        protocols.logger("kl-ms", WRITTEN), protocols.environment((0.3, 0.5), WRITTEN), 20, 1024
     )
-    rows = Rows.of(log, 4096)
+    rows = Rows.of(log, 1024)
     # As written the first pulls are sure: they are worth (1/2) r instead of the mean of both.
     found = laboratory.estimates(rows, WRITTEN, [], np.random.default_rng(0))["exact"]
     expected = (0.5 * (0.3 + 0.5) + 18 * 0.4) / 20
-    assert abs(found.mean() - expected) < 5.5 * found.std() / math.sqrt(4096)
+    assert abs(found.mean() - expected) < 5.5 * found.std() / math.sqrt(1024)
 
 
 def size(**changes: Any) -> laboratory.Size:

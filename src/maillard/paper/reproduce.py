@@ -18,6 +18,7 @@ import numpy as np
 import maillard
 
 from ..plots import new_figure
+from ..policies.checks import whole
 from . import verdicts
 from .laboratory import SIZES, Laboratory, Size
 from .page import badge, page, paragraphs, table, text, timing
@@ -81,13 +82,14 @@ def reproduce(
     """
     new_figure()  # without Matplotlib nothing can be drawn: say so before any work
     chosen = size if isinstance(size, Size) else _size(size)
-    count = (os.cpu_count() or 1) if workers is None else workers
+    count = (os.cpu_count() or 1) if workers is None else whole("workers", workers)
+    root = whole("seed", seed, low=0)
     started = time.monotonic()
     with _folder(Path(out)) as folder:
-        lab = Laboratory(chosen, folder, seed=seed, workers=count, progress=progress)
+        lab = Laboratory(chosen, folder, seed=root, workers=count, progress=progress)
         parts = []
         for number, name in enumerate(EXPERIMENTS, start=1):
-            experiment = importlib.import_module(f".{name}", __package__)
+            experiment = _script(name)
             if told is not None:
                 told(f"{number} of {len(EXPERIMENTS)}: {str(experiment.__doc__).splitlines()[0]}")
             parts.append(experiment.run(lab))
@@ -98,6 +100,11 @@ def reproduce(
         text = json.dumps({**report.to_dict(), "report": "index.html"}, indent=2, allow_nan=False)
         (folder / "report.json").write_text(text + "\n", encoding="utf-8")
     return report
+
+
+def _script(name: str) -> Any:
+    """The module of an experiment."""
+    return importlib.import_module(f".{name}", __package__)
 
 
 def _size(name: str) -> Size:
