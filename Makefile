@@ -7,7 +7,7 @@ SPREAD := --numprocesses auto --dist worksteal
 .PHONY: demo test test-compiled test-plain test-spark lint bench docs clean
 
 demo: .venv/ready
-	$(BIN)/python -m maillard.demo
+	$(BIN)/maillard reproduce
 
 test: lint test-plain test-compiled
 
