@@ -820,3 +820,21 @@ def test_logs_import_neither_numba_nor_matplotlib(tmp_path: Path) -> None:
 def test_public_names() -> None:
     assert mb.Log is Log
     assert repr(Log.read(table(5), arms=3)) == "Log(the table: 5 rows)"
+
+
+def test_rows_and_columns_of_plain_python() -> None:
+    rows = [
+        {"arm": "a", "propensity": 0.5, "reward": 1},
+        {"arm": "b", "propensity": 0.25, "reward": 0, "page": "home"},
+    ]
+    columns = {"arm": np.array(["a", "b"]), "propensity": [0.5, 0.25], "reward": [1, 0]}
+    for source in (rows, tuple(rows), columns):
+        log = Log.read(source).check()
+        (batch,) = log.batches()
+        assert log.arms == ("a", "b")
+        assert batch.propensity.tolist() == [0.5, 0.25]
+    assert Log.read(rows).to_arrow()["page"].to_pylist() == [None, "home"]
+    with pytest.raises(ValueError, match="these columns are no table"):
+        Log.read({"arm": [1, 2], "propensity": [0.5], "reward": [1.0]})
+    with pytest.raises(ValueError, match="these columns are no table"):
+        Log.read([{"arm": 1, "propensity": 0.5}, {"arm": "b", "propensity": "x"}])

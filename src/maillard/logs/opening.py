@@ -1,6 +1,7 @@
 """From what a user names to where the rows are: paths, patterns, formats, tables in memory."""
 
 import glob
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,6 +31,8 @@ def opened(source: Any, format: str | None, arms: Any, options: dict[str, Any]) 
 def _from_memory(source: Any) -> Source:
     if isinstance(source, pa.RecordBatch):
         source = pa.Table.from_batches([source])
+    if isinstance(source, Mapping) or _is_list_of_rows(source):
+        source = _table(source)
     if hasattr(source, "to_batches") and hasattr(source, "count_rows"):
         return StreamSource(source.schema, source, source.count_rows(), "the dataset")
     if not isinstance(source, pa.Table):
@@ -42,6 +45,25 @@ def _from_memory(source: Any) -> Source:
         kept = {k: v for k, v in source.schema.metadata.items() if k != b"pandas"}
         source = source.replace_schema_metadata(kept)
     return TableSource(source)
+
+
+def _is_list_of_rows(source: Any) -> bool:
+    return (
+        isinstance(source, (list, tuple))
+        and bool(source)
+        and all(isinstance(row, Mapping) for row in source)
+    )
+
+
+def _table(source: Any) -> pa.Table:
+    """A table of columns, or of rows, that are plain Python."""
+    try:
+        if isinstance(source, Mapping):
+            return pa.table(dict(source))
+        names = dict.fromkeys(name for row in source for name in row)
+        return pa.Table.from_pylist([{name: row.get(name) for name in names} for row in source])
+    except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, AttributeError) as error:
+        raise ValueError(f"these columns are no table: {error}") from None
 
 
 def _is_list_of_paths(source: Any) -> bool:
