@@ -29,17 +29,6 @@ TINY = Size(
 )  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a tiny report."""
-    out = tmp_path_factory.mktemp("paper") / "deep" / "report"
-    told: list[str] = []
-    found = reproduce.reproduce(out, TINY, workers=1, told=told.append)
-    assert found.path == out / "index.html"
-    assert [line.split(":")[0] for line in told] == [f"{i} of 6" for i in range(1, 7)]
-    return out
-
-
 class Reader(html.parser.HTMLParser):
     """Elements, ids and links of a page; complains of tags that do not match."""
 
@@ -65,16 +54,7 @@ class Reader(html.parser.HTMLParser):
         return (attributes for name, attributes in self.elements if name == tag)
 
 
-@pytest.fixture(scope="module")
-def read(report: Path) -> Reader:
-    reader = Reader()
-    reader.feed((report / "index.html").read_text(encoding="utf-8"))
-    assert reader.open == []
-    return reader
-
-
-@pytest.mark.slow
-def test_the_page_asks_for_nothing(report: Path, read: Reader) -> None:
+def check_that_the_page_asks_for_nothing(report: Path, read: Reader) -> None:
     text = (report / "index.html").read_text(encoding="utf-8")
     assert len(text.encode()) < 5_000_000
     assert {name for name, _ in read.elements} & {
@@ -93,8 +73,7 @@ def test_the_page_asks_for_nothing(report: Path, read: Reader) -> None:
     assert outside == [published()["source"]["code"]]
 
 
-@pytest.mark.slow
-def test_links_and_ids(report: Path, read: Reader) -> None:
+def check_links_and_ids(report: Path, read: Reader) -> None:
     ids = [a["id"] for _, a in read.elements if "id" in a]
     assert len(ids) == len(set(ids))
     for name, attributes in read.elements:
@@ -107,8 +86,7 @@ def test_links_and_ids(report: Path, read: Reader) -> None:
         assert reference in ids
 
 
-@pytest.mark.slow
-def test_figures_can_be_read_by_all(report: Path, read: Reader) -> None:
+def check_that_figures_can_be_read_by_all(report: Path, read: Reader) -> None:
     pictures = list(read.all("svg"))
     histograms = len(published()["histograms"])
     assert len(pictures) == 2 + 4 + 4 + histograms + 1 + 2
@@ -126,15 +104,13 @@ def test_figures_can_be_read_by_all(report: Path, read: Reader) -> None:
         assert "data/figure-1.parquet" in caption
 
 
-@pytest.mark.slow
-def test_nothing_undefined_is_shown(report: Path) -> None:
+def check_that_nothing_undefined_is_shown(report: Path, read: Reader) -> None:
     text = (report / "index.html").read_text(encoding="utf-8")
     words = re.sub(r"<[^>]+>", " ", re.sub(r"<style>.*?</style>", "", text, flags=re.S))
     assert re.findall(r"(?<![-\w])(nan|inf|None|NaN)\b", words) == []
 
 
-@pytest.mark.slow
-def test_findings(report: Path) -> None:
+def check_findings(report: Path, read: Reader) -> None:
     data = json.loads((report / "report.json").read_text(encoding="utf-8"))
     found = data["findings"]
     counts = {name: sum(f["experiment"] == name for f in found) for name in ("Figure 1", "Tables")}
@@ -150,8 +126,7 @@ def test_findings(report: Path) -> None:
         assert f">{finding['printed'].replace('-', '−')}<" in text
 
 
-@pytest.mark.slow
-def test_data_are_those_of_the_tables(report: Path) -> None:
+def check_that_data_are_those_of_the_tables(report: Path, read: Reader) -> None:
     table = pq.read_table(report / "data" / "estimates-0.8-0.9-1000.parquet").to_pandas()
     one = table[
         (table.policy == "thompson") & (table.protocol == "as released")
@@ -184,18 +159,38 @@ def without_times(folder: Path) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_equal_seeds_give_equal_reports(report: Path, tmp_path: Path) -> None:
-    """On any number of workers, and over an older report; another seed gives another report."""
-    out = tmp_path / "again"
-    (out / "data").mkdir(parents=True)
-    (out / "index.html").write_text("an older one")
-    reproduce.reproduce(out, TINY, workers=3)
-    first, second = without_times(report), without_times(out)
+def test_a_report_from_end_to_end(tmp_path: Path) -> None:
+    """A tiny run, the page in many respects, and the same page again: on other workers, over an
+    older report.
+    """
+    out = tmp_path / "deep" / "report"
+    told: list[str] = []
+    found = reproduce.reproduce(out, TINY, workers=1, told=told.append)
+    assert found.path == out / "index.html"
+    assert [line.split(":")[0] for line in told] == [f"{i} of 6" for i in range(1, 7)]
+    reader = Reader()
+    reader.feed((out / "index.html").read_text(encoding="utf-8"))
+    assert reader.open == []
+    for check in (
+        check_that_the_page_asks_for_nothing,
+        check_links_and_ids,
+        check_that_figures_can_be_read_by_all,
+        check_that_nothing_undefined_is_shown,
+        check_findings,
+        check_that_data_are_those_of_the_tables,
+    ):
+        check(out, reader)
+
+    again = tmp_path / "again"
+    (again / "data").mkdir(parents=True)
+    (again / "index.html").write_text("an older one")
+    reproduce.reproduce(again, TINY, workers=3)
+    first, second = without_times(out), without_times(again)
     assert first["data"] == second["data"]
     assert first["report"] == second["report"]
     assert first["page"] == second["page"]
-    assert "µs" in (out / "index.html").read_text(encoding="utf-8")
-    assert [path.name for path in tmp_path.iterdir()] == ["again"]
+    assert "µs" in (again / "index.html").read_text(encoding="utf-8")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["again", "deep"]
 
 
 # --------------------------------------------------------------------------------------------------
