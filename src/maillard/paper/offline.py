@@ -319,9 +319,9 @@ def explained(lab: Laboratory) -> str:
         + paragraphs(
             "<b>The bias.</b> An arm that has just been played has been seen once more, so its "
             "probability after the update is not the one it was played with: the inferior arm's "
-            "is smaller, by the factor e<sup>−kl(μ_2, μ_1)</sup> for KL-MS without noise, and the "
-            "estimate divides by it. Dividing the same released logs by p<sub>t</sub> instead "
-            "takes the bias away."
+            "is smaller, for KL-MS without noise by nearly the factor e<sup>−kl(μ_2, μ_1)</sup> "
+            "once it is rare, and the estimate divides by it. Dividing by p<sub>t</sub> instead, "
+            "which the arm was drawn from, leaves no such bias on the same logs."
         )
         + table(
             ["KL-MS, as released", "bias with p<sub>t+1</sub>", "bias with p<sub>t</sub>"],

@@ -171,8 +171,8 @@ def settled(lab: Laboratory, instances: list[tuple[float, ...]], horizon: int) -
             "log is evaluated. For arms without a context the means of the arms are all that a log "
             "says of them, and need no probabilities; where a context or a policy of another kind "
             "makes weights unavoidable, they must be exact, and bounded by a floor in the logger.",
-            "What closed forms buy is simplicity and speed at the moment of the decision; that the "
-            "probability of a Thompson sampler is out of reach is not so any more.",
+            "Closed forms buy simplicity and speed at the decision. Thompson sampling's "
+            "probabilities are within reach as well, at the price that is timed above.",
         )
     )  # fmt: skip
 

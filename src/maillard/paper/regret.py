@@ -27,8 +27,8 @@ def run(lab: Laboratory) -> Part:
     findings: list[Finding] = []
     html = paragraphs(
         "KL-MS, MS and Bernoulli Thompson sampling with the prior Beta(1/2, 1/2) on two bandits. "
-        "The paper prints the curves and what they show in words: KL-MS is better than MS by a "
-        "margin, and worse than Thompson sampling. No numbers are printed. As released, rewards "
+        "The paper shows the curves and says what they show: KL-MS is better than MS by a "
+        "margin, and worse than Thompson sampling. It prints no numbers. As released, rewards "
         "are the arms' means, so a policy knows both means after two rounds: the bands are narrow."
     )
     results = {

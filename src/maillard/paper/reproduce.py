@@ -223,8 +223,11 @@ def _protocols() -> str:
             "That the code differs in these points is a fact: <code>src/simulation.py</code> pays "
             "<code>env_reward[chosen_arm]</code>, without noise, and stores "
             "<code>get_arm_prob()</code> after <code>update</code>; <code>evaluation.py</code> "
-            "sets the floor, starts at round K, and replays the policy <code>Uniform</code>. That "
-            "the printed numbers were made by this code is an inference, from how well they agree."
+            "sets the floor, starts at round K, and replays the policy <code>Uniform</code> (last "
+            "commit 817f4d3, October 2024). In its history Bernoulli rewards give way to the means "
+            "on 13 May 2023 (5c41ac5), two days before the first offline evaluation (fc8fbfc). "
+            "That the printed numbers were made by this code is an inference, from how well they "
+            "agree."
         )
     )
 
