@@ -240,12 +240,21 @@ def test_which_is_larger() -> None:
     assert verdicts.larger(np.append(large, np.inf), small) == A
 
 
+def test_which_are_on_a_par() -> None:
+    """Neither more than twice the other."""
+    one = normal(500) + 10.0
+    assert verdicts.alike(one, one + 5.0) == A
+    assert verdicts.alike(one + 5.0, one) == A
+    assert verdicts.alike(one, one + 10.0) == O  # on the verge
+    assert verdicts.alike(one, one + 15.0) == D
+    assert verdicts.alike(one + 15.0, one) == D
+    assert verdicts.alike(one[:50], one) == O
+
+
 def test_claims_of_many_pairs() -> None:
-    assert judged({A: 6, O: 6, D: 0}, is_larger=True) == A
-    assert judged({A: 5, O: 7, D: 0}, is_larger=True) == O
-    assert judged({A: 11, O: 0, D: 1}, is_larger=True) == D
-    assert judged({A: 0, O: 2, D: 0}, is_larger=False) == A
-    assert judged({A: 1, O: 5, D: 0}, is_larger=False) == D
+    assert judged({A: 6, O: 6, D: 0}) == A
+    assert judged({A: 5, O: 7, D: 0}) == O
+    assert judged({A: 11, O: 0, D: 1}) == D
 
 
 def test_the_least_error() -> None:

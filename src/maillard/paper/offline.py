@@ -1,7 +1,7 @@
 """Twelve histograms and eight tables: mean squared error and bias of the estimates."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections import Counter
 from typing import NamedTuple
 
 import numpy as np
@@ -15,11 +15,13 @@ from .published import Cell, cells, published
 from .verdicts import (
     AGREES,
     DIFFERS,
+    FACTOR,
     HEAVY,
     LEAST,
     LIMIT,
     OPEN,
     Finding,
+    alike,
     compare,
     found,
     larger,
@@ -155,11 +157,15 @@ def estimates(studies: dict[tuple[str, str], Study]) -> dict[str, list[object]]:
 # What the paper says of them
 
 
+#: A setting: policy, means, horizon, M.
+Place = tuple[str, tuple[float, ...], int, int]
+
+
 class Pair(NamedTuple):
     """Two settings of which the first is said to have the larger error, or as large a one."""
 
-    first: tuple[str, tuple[float, ...], int, int]
-    second: tuple[str, tuple[float, ...], int, int]
+    first: Place
+    second: Place
 
 
 def claims(lab: Laboratory, findings: list[Finding]) -> str:
@@ -213,86 +219,67 @@ def claims(lab: Laboratory, findings: list[Finding]) -> str:
     ]
     rows = []
     for words, pairs, is_larger in said:
-        tallies = {p: tally(pairs, lambda a, b, p=p: ours(lab, p, a, b)) for p in PROTOCOLS}
-        outcomes = [judged(tallies[p], is_larger) for p in PROTOCOLS]
+        judge = larger if is_larger else alike
+        tallies = {
+            p: Counter(judge(*(squares(lab, p, place) for place in pair)) for pair in pairs)
+            for p in PROTOCOLS
+        }
+        outcomes = [judged(tallies[p]) for p in PROTOCOLS]
         finding = Finding(EXPERIMENT, words, "claimed", None, None, verdict(*outcomes))
         findings.append(finding)
         rows.append([
             f'<span class="say">{text(words)}</span>',
-            shown(tally(pairs, lambda a, b: from_paper(a, b))),
+            shown(Counter(from_paper(*pair, is_larger=is_larger) for pair in pairs)),
             *(shown(tallies[p]) for p in PROTOCOLS),
             badge(finding.verdict),
         ])  # fmt: skip
     return (
         "<h3>What the paper concludes</h3>\n"
         + paragraphs(
-            "Each sentence compares mean squared errors of two settings, in so many pairs. "
-            "Counted are the pairs in which the first is larger, smaller, or not told apart "
-            f"(within {LIMIT:g} standard errors; printed numbers have none, and count as they "
-            "stand). A sentence reproduces if no pair speaks against it and half of them at least "
-            "speak for it."
+            "Each sentence compares the mean squared errors of some pairs of settings. A pair "
+            f"speaks for it or against it if the difference is beyond {LIMIT:g} standard errors, "
+            "and decides nothing otherwise; printed numbers count as they stand. “On a par” and "
+            f"“the same level” are taken as: neither is more than {FACTOR:g} times the other. A "
+            "sentence reproduces if no pair speaks against it and half of them at least for it."
         )
         + table(
             ["claim", "printed", "as written", "as released", "verdict"],
             rows,
-            "Pairs of settings: larger / not told apart / smaller.",
+            "Pairs that speak for the sentence / decide nothing / speak against it.",
         )
     )
 
 
-def tally(pairs: Iterable[Pair], outcome: Callable[..., str]) -> dict[str, int]:
-    """How many pairs come out in each way."""
-    counts = {AGREES: 0, OPEN: 0, DIFFERS: 0}
-    for pair in pairs:
-        counts[outcome(*pair)] += 1
-    return counts
-
-
-def judged(counts: dict[str, int], is_larger: bool) -> str:
-    """Whether the pairs bear out that the first is larger, or else that they are alike."""
-    against = counts[DIFFERS] if is_larger else counts[AGREES] + counts[DIFFERS]
-    favour = counts[AGREES] if is_larger else counts[OPEN]
-    if against:
+def judged(counts: dict[str, int]) -> str:
+    """What pairs say together."""
+    if counts[DIFFERS]:
         return DIFFERS
-    return AGREES if 2 * favour >= sum(counts.values()) else OPEN
+    return AGREES if 2 * counts[AGREES] >= sum(counts.values()) else OPEN
 
 
 def shown(counts: dict[str, int]) -> str:
-    """larger / alike / smaller."""
+    """For / open / against."""
     return f"{counts[AGREES]} / {counts[OPEN]} / {counts[DIFFERS]}"
 
 
-def ours(
-    lab: Laboratory,
-    protocol: str,
-    first: tuple[str, tuple[float, ...], int, int],
-    second: tuple[str, tuple[float, ...], int, int],
-) -> str:
-    """Which squared error is the larger one, in our trials."""
-    return larger(*(squares(lab, protocol, place) for place in (first, second)))
-
-
-def squares(
-    lab: Laboratory, protocol: str, place: tuple[str, tuple[float, ...], int, int]
-) -> Array:
+def squares(lab: Laboratory, protocol: str, place: Place) -> Array:
     """The squared errors of one setting."""
     policy, means, horizon, samples = place
     study = lab.study(policy, means, horizon, protocol)
     return np.asarray(study.errors(study.key(samples)) ** 2)
 
 
-def from_paper(
-    first: tuple[str, tuple[float, ...], int, int],
-    second: tuple[str, tuple[float, ...], int, int],
-) -> str:
-    """Which printed number is the larger one."""
+def from_paper(first: Place, second: Place, *, is_larger: bool) -> str:
+    """What the printed numbers say of a pair."""
     printed = {
         (c.policy, c.means, c.horizon, c.samples): c.number.value
         for c in cells()
         if c.measure == "mse"
     }
     a, b = printed[first], printed[second]
-    return OPEN if a == b else AGREES if a > b else DIFFERS
+    if is_larger:
+        return OPEN if a == b else AGREES if a > b else DIFFERS
+    return AGREES if max(a, b) <= FACTOR * min(a, b) else DIFFERS
 
 
 # --------------------------------------------------------------------------------------------------

@@ -25,6 +25,8 @@ Array = NDArray[np.float64]
 LIMIT: Final = 3.0
 #: The share of the largest hundredth of the squared errors in their sum; 0.085 for normal errors.
 HEAVY: Final = 1.0 / 3.0
+#: Errors are on a par if neither is more than so many times the other.
+FACTOR: Final = 2.0
 #: Fewer valid trials decide nothing.
 LEAST: Final = 100
 #: Resampled means, and the share of them that may lie beyond each end.
@@ -184,9 +186,9 @@ def found(
     return Finding(experiment, what, printed, written, released, words)
 
 
-def larger(left: Array, right: Array) -> str:
-    """Whether the first mean exceeds the second: AGREES, DIFFERS (it is smaller) or OPEN."""
-    left, right = left[np.isfinite(left)], right[np.isfinite(right)]
+def larger(left: Array, right: Array, factor: float = 1.0) -> str:
+    """Whether the first mean exceeds `factor` times the second: AGREES, DIFFERS (less) or OPEN."""
+    left, right = left[np.isfinite(left)], factor * right[np.isfinite(right)]
     if min(len(left), len(right)) < LEAST:
         return OPEN
     error = math.sqrt(left.var(ddof=1) / len(left) + right.var(ddof=1) / len(right))
@@ -194,3 +196,11 @@ def larger(left: Array, right: Array) -> str:
     if abs(difference) <= LIMIT * error:
         return OPEN
     return AGREES if difference > 0.0 else DIFFERS
+
+
+def alike(left: Array, right: Array) -> str:
+    """Whether neither mean is more than `FACTOR` times the other."""
+    outcomes = {larger(left, right, FACTOR), larger(right, left, FACTOR)}
+    if AGREES in outcomes:
+        return DIFFERS
+    return AGREES if outcomes == {DIFFERS} else OPEN
