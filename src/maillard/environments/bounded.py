@@ -284,6 +284,27 @@ class Categorical(Environment):
         return self._values[present], self._probabilities[arm][present]
 
 
+class Tabled(Categorical):
+    """Values of its own for every arm: row a of `values` with row a of `probabilities`."""
+
+    def __init__(self, values: Array, probabilities: Array, rewards: tuple[float, float]) -> None:
+        x, p, ends = np.array(values), np.array(probabilities), interval(self.slug, rewards)
+        means = (p * x).sum(axis=1)
+        variances = (p * (x - means[:, None]) ** 2).sum(axis=1)
+        binary = bool(np.isin(x[p > 0.0], ends).all())
+        law = [_cumulative(row) + values.tolist() for row, values in zip(p.tolist(), x)]
+        parameters = {"values": x, "probabilities": p, "rewards": list(ends)}
+        Environment.__init__(
+            self, parameters, np.transpose(law), np.clip(means, *ends), variances, ends,
+            binary=binary,
+        )  # fmt: skip
+        self._every = x, p
+
+    def _table(self, arm: int) -> tuple[Array, Array]:
+        values, probabilities = (rows[arm] for rows in self._every)
+        return values[probabilities > 0.0], probabilities[probabilities > 0.0]
+
+
 # --------------------------------------------------------------------------------------------------
 
 

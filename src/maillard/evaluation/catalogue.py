@@ -23,6 +23,7 @@ from .estimators import (
     TruncatedIPW,
 )
 from .intervals import EmpiricalBernstein, Interval, Normal, StudentT
+from .policy_bootstrap import PolicyBootstrap
 from .sequences import DoublyRobustBetting, HedgedBetting, KTSequence
 
 #: A new estimator is one class, and its name here.
@@ -42,7 +43,7 @@ INTERVALS: Final[dict[str, type[Interval]]] = {
     cls.name: cls
     for cls in (
         Normal, StudentT, EmpiricalBernstein, OrdinaryBootstrap, PoissonBootstrap,
-        KTSequence, HedgedBetting, DoublyRobustBetting,
+        PolicyBootstrap, KTSequence, HedgedBetting, DoublyRobustBetting,
     )
 }  # fmt: skip
 

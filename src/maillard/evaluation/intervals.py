@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from .diagnostics import Diagnostics
 from .estimators import Estimator, Point, Setting
+from .refit import Experiment
 from .rows import Rows
 
 
@@ -29,6 +30,10 @@ class Conditions(NamedTuple):
     #: How many bootstrap replicates, and the seed of their draws.
     replicates: int = 1000
     seed: int = 0
+    #: How the log came about, or why that is not known.
+    experiment: Experiment | str = "needs to know the policy that wrote the log"
+    #: Whether nothing slow is wanted, because nothing was asked for by name.
+    quick: bool = False
 
 
 class Ends(NamedTuple):
