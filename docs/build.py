@@ -9,9 +9,9 @@ block of the page that writes it; such a block stands on its own.
 
 import argparse
 import contextlib
-import os
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -68,7 +68,9 @@ def relinked(text: str, source: Path) -> str:
     """
 
     def link(match: re.Match[str]) -> str:
-        words, target, anchor = match.groups()
+        words, target, anchor = match[1], match[2], match[3] or ""
+        if target.startswith("reference/") or target == "examples.md":
+            return match[0]  # a generated page
         path = (source.parent / target).resolve()
         if not path.exists():
             raise SystemExit(f"{source.name} links to {target}, which is not there")
@@ -83,13 +85,7 @@ def relinked(text: str, source: Path) -> str:
             return f"[{words}](index.md)"
         return words if words.startswith("`") else f"{words} (`{inside}`)"
 
-    return re.sub(r"(?<!!)\[([^\]]+)\]\((?![a-z]+:|#)([^)#\s]+)(#[\w-]+)?\)",
-                  lambda m: link(m) if not _generated(m[2]) else m[0],
-                  text).replace("](None)", "]")  # fmt: skip
-
-
-def _generated(target: str) -> bool:
-    return target.startswith("reference/") or target == "examples.md"
+    return re.sub(r"(?<!!)\[([^\]]+)\]\((?![a-z]+:|#)([^)#\s]+)(#[\w-]+)?\)", link, text)
 
 
 def _anchor(path: Path) -> str:
@@ -105,28 +101,39 @@ def _examples() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def report(out: Path) -> None:
-    """The reproduction's report: the one that is there, or a quick one."""
-    if not (ROOT / "report" / "index.html").exists():
-        return
-    shutil.copytree(ROOT / "report", out / "report", dirs_exist_ok=True)
+def report(folder: Path) -> None:
+    """The reproduction's report beside the pages: the one that is there, or a quick one."""
+    target = folder / "beside" / "report"
+    if (ROOT / "report" / "index.html").exists():
+        shutil.copytree(ROOT / "report", target)
+    else:
+        words = ["-m", "maillard", "reproduce", "--quick", "--quiet", "--out", str(target)]
+        target.parent.mkdir()
+        subprocess.run([sys.executable, *words], check=True)
+    with (folder / "reproduction.md").open("a", encoding="utf-8") as page:
+        page.write(
+            '\n## The report\n\n<p><a href="report/index.html">Every figure and table, the '
+            "published numbers beside ours</a>, as made with this site.</p>\n"
+        )
 
 
 def main() -> int:
-    """Gather the pages, let Sphinx write the site, and put the report beside it."""
+    """Gather the pages, put the report beside them, and let Sphinx write the site."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=ROOT / "site")
     parser.add_argument("--no-report", action="store_true", help="leave the reproduction out")
     given = parser.parse_args()
     out = given.out.resolve()
-    os.environ.setdefault("PYTHONHASHSEED", "0")
-    with tempfile.TemporaryDirectory() as folder:
-        gather(Path(folder))
-        shutil.rmtree(out, ignore_errors=True)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name) / "pages"
+        folder.mkdir()
+        gather(folder)
         words = ["-b", "html", "-W", "--keep-going", "-q", "-c", str(DOCS)]
-        status = sphinx([*words, "-d", f"{folder}/.doctrees", folder, str(out)])
-    if status == 0 and not given.no_report:
-        report(out)
+        if not given.no_report:
+            report(folder)
+            words += ["-D", f"html_extra_path={folder / 'beside'}"]
+        shutil.rmtree(out, ignore_errors=True)
+        status = sphinx([*words, "-d", f"{name}/doctrees", str(folder), str(out)])
     if status == 0:
         sys.stdout.write(f"{out / 'index.html'}\n")
     return status
