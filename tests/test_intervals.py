@@ -11,6 +11,7 @@ from scipy import stats
 from maillard.evaluation import passes
 from maillard.evaluation.arrays import ArrayLog
 from maillard.evaluation.evaluation import Evaluation, evaluate
+from maillard.evaluation.likelihood import likelihood_ends
 from maillard.evaluation.sequences import (
     _CEILINGS,
     _SHARES,
@@ -338,3 +339,78 @@ def test_bootstraps_leave_out_what_was_impossible() -> None:
         all_rows, usable = evaluate(log, **options).best, evaluate(few, **options).best
         assert all_rows.estimate == pytest.approx(usable.estimate)
         assert all_rows.high - all_rows.low == pytest.approx(usable.high - usable.low, rel=0.3)
+
+
+# --------------------------------------------------------------------------------------------------
+# The likelihood ratio
+
+
+@pytest.mark.parametrize(("n", "s"), [(1, 0), (1, 1), (1, 0.3), (20, 7), (10**6, 3), (50, 50)])
+def test_likelihood_ends_of_one_arm_by_sixty_digits(n: int, s: float) -> None:
+    budget = math.log(20)
+    low, high = (float(x) for x in likelihood_ends(np.ones(1), [n], [s / n], budget))
+    with mpmath.workdps(60):
+        mean = mpmath.mpf(s / n)
+
+        def spent(mu: float) -> Any:
+            mu = mpmath.mpf(mu)
+            up = mean * mpmath.log(mean / mu) if mean > 0 else 0
+            return n * (up + ((1 - mean) * mpmath.log((1 - mean) / (1 - mu)) if mean < 1 else 0))
+
+        for end, edge in ((low, 0.0), (high, 1.0)):
+            if mean == edge:
+                assert end == edge
+            else:
+                assert spent(end) == pytest.approx(budget, rel=1e-8)
+
+
+@pytest.mark.parametrize("weights", [(0.5, 0.5), (0.9, 0.1), (1.0, -1.0)])
+def test_likelihood_ends_of_two_arms_against_a_grid(weights: tuple[float, float]) -> None:
+    pulls, means, budget = np.array([12.0, 40.0]), np.array([0.25, 0.95]), math.log(20)
+    low, high = (float(x) for x in likelihood_ends(np.array(weights), pulls, means, budget))
+    grid = np.linspace(0, 1, 2001)[1:-1]
+    kl = [
+        n * (m * np.log(m / grid) + (1 - m) * np.log((1 - m) / (1 - grid)))
+        for n, m in zip(pulls, means)
+    ]
+    values = weights[0] * grid[:, None] + weights[1] * grid
+    kept = values[kl[0][:, None] + kl[1] <= budget]
+    assert low == pytest.approx(kept.min(), abs=2e-3)
+    assert high == pytest.approx(kept.max(), abs=2e-3)
+    assert low <= kept.min()
+    assert high >= kept.max()
+
+
+def test_likelihood_ends_take_many_logs_at_once() -> None:
+    pulls, means = np.array([[3.0, 9.0], [100.0, 1.0]]), np.array([[0.0, 0.5], [0.7, 1.0]])
+    low, high = likelihood_ends(np.array([0.3, 0.7]), pulls, means, 3.0)
+    for i in range(2):
+        one = likelihood_ends(np.array([0.3, 0.7]), pulls[i], means[i], 3.0)
+        assert (low[i], high[i]) == (float(one[0]), float(one[1]))
+
+
+def test_likelihood_ratio_in_other_units_and_in_the_limit() -> None:
+    """Of many rows it is 2.4477/1.96 as wide as the normal interval; a range scales it."""
+    log = uniform_log(7, 40_000)
+    found = evaluate(log, estimators="dm", intervals=["likelihood-ratio", "normal"])
+    wide, normal = ends(found, "dm", "likelihood-ratio"), ends(found, "dm", "normal")
+    factor = math.sqrt(2 * math.log(20)) / stats.norm.isf(0.025)
+    assert wide[1] - wide[0] == pytest.approx(factor * (normal[1] - normal[0]), rel=0.01)
+    scaled = ArrayLog(2, log._arm, log._propensity, 3.0 - 4.0 * log._reward, rewards=(-1.0, 3.0))
+    turned = ends(
+        evaluate(scaled, estimators="dm", intervals="likelihood-ratio"), "dm", "likelihood-ratio"
+    )
+    assert turned == pytest.approx((3.0 - 4.0 * wide[1], 3.0 - 4.0 * wide[0]), abs=1e-9)
+    contrast = evaluate(log, 1, versus=0, estimators="dm", intervals="likelihood-ratio").best
+    assert 0.27 < contrast.low < contrast.estimate < contrast.high < 0.33
+
+
+def test_intervals_for_a_range_refuse_rewards_outside_of_it() -> None:
+    log = ArrayLog(2, [0, 1] * 20, np.full(40, 0.5), np.linspace(0, 3, 40))
+    del log.metadata["rewards"]
+    found = evaluate(
+        log, estimators=["dm", "ipw"],
+        intervals=["likelihood-ratio", "kt", "empirical-bernstein", "normal"],
+    )  # fmt: skip
+    for one in found.estimates:
+        assert math.isnan(one.low) == (one.interval != "normal")

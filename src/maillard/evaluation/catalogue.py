@@ -23,6 +23,7 @@ from .estimators import (
     TruncatedIPW,
 )
 from .intervals import EmpiricalBernstein, Interval, Normal, StudentT
+from .likelihood import LikelihoodRatio
 from .policy_bootstrap import PolicyBootstrap
 from .sequences import DoublyRobustBetting, HedgedBetting, KTSequence
 
@@ -43,7 +44,7 @@ INTERVALS: Final[dict[str, type[Interval]]] = {
     cls.name: cls
     for cls in (
         Normal, StudentT, EmpiricalBernstein, OrdinaryBootstrap, PoissonBootstrap,
-        PolicyBootstrap, KTSequence, HedgedBetting, DoublyRobustBetting,
+        PolicyBootstrap, LikelihoodRatio, KTSequence, HedgedBetting, DoublyRobustBetting,
     )
 }  # fmt: skip
 

@@ -494,7 +494,7 @@ def _answers(plan: _Plan, conditions: Conditions, state: State, ranged: bool) ->
         for kind, (interval, names) in plan.intervals.items():
             if name not in names:
                 continue
-            if interval.anytime and not ranged:
+            if interval.ranged and not ranged:
                 ends = Ends(math.nan, math.nan, "rewards leave [0, 1] and no range is stated")
             elif math.isnan(point.estimate):
                 ends = Ends(math.nan, math.nan)

@@ -57,6 +57,8 @@ class Interval:
     reference: ClassVar[str] = ""
     #: Whether it holds at every time at once, so that one may look whenever one likes.
     anytime: ClassVar[bool] = False
+    #: Whether it holds only for rewards in the range that is stated.
+    ranged: ClassVar[bool] = False
 
     def __init__(self, conditions: Conditions) -> None:
         self.conditions = conditions
@@ -135,6 +137,7 @@ class EmpiricalBernstein(Interval):
     name = "empirical-bernstein"
     title = "empirical Bernstein"
     reference = "Maurer and Pontil (2009), Theorem 4"
+    ranged = True
 
     def obstacle(self, estimator: Estimator) -> str:
         if estimator.name != "ipw":

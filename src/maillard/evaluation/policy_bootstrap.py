@@ -41,6 +41,7 @@ class PolicyBootstrap(Interval):
     name = "policy-bootstrap"
     title = "bootstrap through the policy"
     reference = "test inversion by simulation, exponential tilting (Efron 1981)"
+    ranged = True
 
     def obstacle(self, estimator: Estimator) -> str:
         conditions = self.conditions

@@ -84,6 +84,7 @@ class _Combined(Interval):
     """Arms at α/K each, K the arms that the target wants; then Σ π(a) [L_a, U_a]."""
 
     anytime = True
+    ranged = True
 
     def obstacle(self, estimator: Estimator) -> str:
         if not isinstance(estimator, ArmMeans):
@@ -263,6 +264,7 @@ class DoublyRobustBetting(Interval):
     title = "confidence sequence, doubly robust betting"
     reference = "Waudby-Smith, Wu, Ramdas, Karampatziakis and Mineiro (2022)"
     anytime = True
+    ranged = True
 
     def obstacle(self, estimator: Estimator) -> str:
         conditions = self.conditions
