@@ -29,8 +29,10 @@ from .protocols import (
 )
 from .published import published
 
-#: Rows of logs that are worked on at once. What comes out does not depend on the workers.
+#: Rows of logs that are worked on at once at most, and pieces of a study at least, if it has as
+#: many blocks of the engine's lanes. What comes out does not depend on the workers.
 _ROWS: Final = 640_000
+_PIECES: Final = 8
 _LANES: Final = 64
 
 Result = TypeVar("Result")
@@ -62,8 +64,8 @@ class Size:
 SIZES: Final = {
     size.name: size
     for size in (
-        Size("quick", 256, 64, 0, 256, {1_000: 256, 10_000: 128}, 64, repeats=2),
-        Size("default", 2_000, 512, 64, 2_000, {1_000: 2_000, 10_000: 512}, 512),
+        Size("quick", 256, 64, 0, 256, {1_000: 128, 10_000: 128}, 64, repeats=2),
+        Size("default", 2_000, 512, 64, 2_000, {1_000: 1_024, 10_000: 512}, 512),
         Size("full", 2_000, 2_000, 128, 2_000, {1_000: 2_000, 10_000: 2_000}, 2_000),
     )
 }
@@ -176,7 +178,7 @@ class Laboratory:
         self, work: Callable[[int, int], Result], trials: int, horizon: int, label: str
     ) -> list[Result]:
         """What `work(first, stop)` makes of the trials, in order, a few pieces at once."""
-        width = max(_ROWS // horizon // _LANES, 1) * _LANES
+        width = max(min(_ROWS // horizon, -(-trials // _PIECES)) // _LANES, 1) * _LANES
         done: list[Result] = []
         with (
             progress_line(self.progress, label, trials * horizon, 0) as advance,

@@ -1,6 +1,7 @@
 """The two figures of regret, as the paper has them, and again with all other policies."""
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import maillard as mb
@@ -164,18 +165,23 @@ def others(lab: Laboratory, instances: list[tuple[float, ...]]) -> str:
     """All policies of the catalogue, as written."""
     slow = [name for name in SLOW if lab.size.slow]
     quick = [name for name in mb.catalogue() if name not in (*SLOW, *LEFT_OUT)]
+
+    def made(names: list[str], means: tuple[float, ...], trials: int, workers: int) -> mb.Result:
+        return mb.simulate(
+            names, environment(means, WRITTEN), lab.size.horizons[HORIZON], trials, lab.seed,
+            checkpoints=64, quantiles=BAND, workers=workers,
+            progress=lab.progress if names is quick or means == instances[0] else False,
+        )  # fmt: skip
+
     dots, many = [], []
+    with ThreadPoolExecutor(lab.workers) as pool:  # few trials of slow ones: instances side by side
+        waiting = {m: pool.submit(made, slow, m, lab.size.slow, 1) for m in instances if slow}
     for means in instances:
-        results = [
-            mb.simulate(
-                names, environment(means, WRITTEN), lab.size.horizons[HORIZON], trials, lab.seed,
-                checkpoints=64, quantiles=BAND, workers=lab.workers, progress=lab.progress,
-            )
-            for names, trials in ((quick, lab.size.others), (slow, lab.size.slow))
-            if names
-        ]  # fmt: skip
-        curves = [curve for result in results for curve in result.curves.values()]
-        result = results[0].with_curves(curves)
+        result = made(quick, means, lab.size.others, lab.workers)
+        curves = list(result.curves.values())
+        if slow:
+            curves += waiting[means].result().curves.values()
+        result = result.with_curves(curves)
         best = min(curves, key=lambda curve: float(curve.regret[-1]))
         name = f"all-{means[0]:g}-{means[1]:g}"
         fewer = f", {lab.size.slow:,} of {', '.join(slow)}" if slow else ""
