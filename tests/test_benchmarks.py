@@ -35,7 +35,7 @@ def test_scripts_parse_and_say_what_they_are(script: Path) -> None:
     assert ast.get_docstring(tree)
 
 
-@pytest.mark.parametrize("name", ["sketch", "simulation", "peers", "peer_work", "page"])
+@pytest.mark.parametrize("name", ["sketch", "simulation", "peers", "peer_work", "page", "evaluation"])
 def test_help(name: str) -> None:
     done = subprocess.run(
         [sys.executable, str(FOLDER / f"{name}.py"), "--help"],

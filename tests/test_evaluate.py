@@ -421,6 +421,40 @@ def test_files_folders_and_tables_are_the_same_log(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("zeros", [False, True])
+def test_probabilities_are_read_where_they_matter(
+    zeros: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file's statistics say that no probability is zero; then weighting need not look for one."""
+    p = np.tile([0.5, 0.3, 0.2], (300, 1))
+    if zeros:
+        p[100:150] = [0.6, 0.4, 0.0]
+    arm = np.random.default_rng(0).integers(0, 2, 300)
+    data = pa.table({
+        "arm": arm, "propensity": p[np.arange(300), arm], "reward": np.ones(300),
+        "probabilities": pa.FixedSizeListArray.from_arrays(pa.array(p.ravel()), 3),
+    })  # fmt: skip
+    log_of(data, 3).write(tmp_path / "log.parquet")
+    log = mb.Log.read(tmp_path / "log.parquet")
+    assert log.least_probability == (0.0 if zeros else 0.2)
+    asked: list[bool] = []
+    original = mb.Log.batches
+    monkeypatch.setattr(
+        mb.Log,
+        "batches",
+        lambda self, **options: (
+            asked.append(options.get("probabilities", False)) or original(self, **options)
+        ),
+    )
+    options: Any = {"estimators": ["ipw", "snipw"], "intervals": "normal"}
+    found = mb.evaluate(log, [0.5, 0.25, 0.25], **options)
+    assert asked == [zeros]
+    assert found.diagnostics.impossible == (50 if zeros else 0)
+    assert found.to_dict() == mb.evaluate(log_of(data, 3), [0.5, 0.25, 0.25], **options).to_dict()
+    mb.evaluate(log, estimators=["ipw", "min-variance"], intervals="normal")
+    assert asked[-1]
+
+
 @pytest.mark.parametrize("arms", [2, 4])
 def test_pieces_on_an_executor_give_the_same(arms: int, tmp_path: Path) -> None:
     data = table(5000, arms=arms)

@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from .moments import Array, dot
+from .moments import Array
 from .rows import Rows, counted
 
 #: How many of the largest weights are kept for the index of the tail.
@@ -46,9 +46,8 @@ class Diagnostics(NamedTuple):
         """With these rows added."""
         weight = rows.possible.weight
         n = len(weight)
-        mean = float(weight.sum()) / n if n else 0.0
-        centred = weight - mean
-        squares = dot(centred, centred)
+        mean = rows.memory.centred(weight)[0] if n else 0.0
+        squares = rows.memory.product(weight, weight) if n else 0.0
         pulls = counted(rows.arm, rows.arms)
         # An arm's first row stands for all of them until one differs.
         propensities, constant = self.propensities, False

@@ -137,7 +137,7 @@ class RowLocal(Estimator):
         return Moments.empty(self.size * (2 if self.setting.contrast else 1))
 
     def step(self, state: Moments, rows: Rows) -> Moments:
-        return state.merged(Moments.of(self.columns(rows)))
+        return state.merged(Moments.of(self.columns(rows), rows.memory))
 
     def merge(self, left: Moments, right: Moments) -> Moments:
         return left.merged(right)

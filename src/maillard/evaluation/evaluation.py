@@ -14,6 +14,7 @@ from .intervals import Conditions, Ends, Interval
 from .moments import Array
 from .passes import Pass, State
 from .refit import experiment_of
+from .rows import NEVER
 from .sequences import ArmBounds, arm_bounds
 from .targets import Fixed, PerRow, Target, numbers, target_of
 from .verdicts import recommended, verdict
@@ -207,9 +208,11 @@ def evaluate(
         experiment_of(log.metadata, rows, run is None), intervals is None,
     )  # fmt: skip
     plan = _planned(conditions, first, second, model, estimators, intervals, remote)
+    # What is known to have no zero in it need not be looked through for one.
+    positive = every and (getattr(log, "least_probability", None) or 0.0) > 8.0 * NEVER
+    read = (every and not positive) or (plan.needs_probabilities and (every or len(arms) == 2))
     whole = Pass(
-        len(arms), first, second, plan.estimators, plan.intervals,
-        probabilities=every or (len(arms) == 2 and plan.needs_probabilities),
+        len(arms), first, second, plan.estimators, plan.intervals, probabilities=read,
         prior=_prior(bounds), model=_model(model), run=run,
         ordered=plan.sequential, remembers=plan.sequential, weighs="cadr" in plan.estimators,
     )  # fmt: skip
@@ -217,7 +220,8 @@ def evaluate(
         state = pushdown.state_of(log, whole)
     else:
         state = whole.run_over(log, executor, pieces)
-    _refuse_impossible(arms, first, second, state, every)
+    if not positive:
+        _refuse_impossible(arms, first, second, state, every)
     notes = [*plan.notes, *_notes(state, stated, bounds, rewards)]
     outside = bounds is not None and not (
         bounds[0] <= state.seen.lowest_reward and state.seen.highest_reward <= bounds[1]

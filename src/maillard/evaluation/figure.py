@@ -1,12 +1,12 @@
 """The figure of an evaluation: intervals, weights, and the estimates as rows came in."""
 
 import math
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ..files import replacing
+from ..logs.remote import RemoteLog
+from ..plots import new_figure, write
 from .arms import ArmMeans
 from .estimators import IPW, SNIPW
 from .moments import Array
@@ -20,19 +20,16 @@ _POINTS: Final = 300
 
 def plot(evaluation: "Evaluation", path: Any = None) -> Any:
     """Draw an evaluation; with a path also write it there."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise ValueError("figures need matplotlib: pip install 'maillard[plots]'") from None
-    figure = Figure(figsize=(11.0, 7.0), layout="constrained")
+    if evaluation.source is None or isinstance(evaluation.source[0], RemoteLog):
+        raise ValueError("the figure shows all rows, but these stay in the database")
+    figure = new_figure(11.0, 7.0)
     axes = figure.subplot_mosaic([["intervals", "weights"], ["intervals", "running"]])
     _draw_intervals(axes["intervals"], evaluation)
     weights, running = _seen_again(evaluation)
     _draw_weights(axes["weights"], weights)
     _draw_running(axes["running"], running)
     if path is not None:
-        with replacing(Path(path)) as beside:
-            figure.savefig(beside)
+        write(figure, path)
     return figure
 
 
@@ -77,7 +74,7 @@ def _seen_again(
     evaluation: "Evaluation",
 ) -> tuple[Array, dict[str, tuple[list[int], list[float]]]]:
     """How many weights lie in each power of two, and the estimates after more and more rows."""
-    assert evaluation.source is not None
+    assert evaluation.source is not None  # `plot` has seen to it
     log, whole = evaluation.source
     setting = next(iter(whole.estimators.values())).setting
     estimators: list[Any] = [IPW(setting), SNIPW(setting)]

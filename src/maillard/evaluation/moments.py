@@ -15,6 +15,8 @@ _ROUNDING: Final = 1e-13
 #: BLAS works alone on vectors this short. It spreads longer ones, and any matrix product, over all
 #: cores, whose threads then wait for each other for longer than the sum takes.
 _ALONE: Final = 8192
+#: It works alone on matrix products of so few multiplications.
+_ALONE_MATRIX: Final = 1 << 17
 #: Up to so many columns are multiplied pair by pair.
 _FEW: Final = 8
 
@@ -27,7 +29,35 @@ def dot(left: Array, right: Array) -> float:
 
 def products(left: Array, right: Array) -> Array:
     """Σ_r left[i, r] right[j, r], on one core."""
-    return np.asarray(np.einsum("ir,jr->ij", left, right))
+    step = max(1, _ALONE_MATRIX // (len(left) * len(right)))
+    found = np.zeros((len(left), len(right)))
+    for start in range(0, left.shape[1], step):
+        found += left[:, start : start + step] @ right[:, start : start + step].T
+    return found
+
+
+class Memory:
+    """Means and products of one block's columns: worked out once, whoever asks again."""
+
+    def __init__(self) -> None:
+        # By the identity of a column, which is kept here so that no other can get it.
+        self._centred: dict[int, tuple[Array, float, Array]] = {}
+        self._products: dict[tuple[int, int], float] = {}
+
+    def centred(self, column: Array) -> tuple[float, Array]:
+        """The mean of a column, and its deviations from it."""
+        found = self._centred.get(id(column))
+        if found is None:
+            mean = float(column.sum()) / len(column)
+            found = self._centred[id(column)] = column, mean, column - mean
+        return found[1:]
+
+    def product(self, left: Array, right: Array) -> float:
+        """Σ of the products of two columns' deviations."""
+        key = (id(left), id(right))
+        if key not in self._products:
+            self._products[key] = dot(self.centred(left)[1], self.centred(right)[1])
+        return self._products[key]
 
 
 class Moments(NamedTuple):
@@ -43,20 +73,22 @@ class Moments(NamedTuple):
         return cls(0, np.zeros(columns), np.zeros((columns, columns)))
 
     @classmethod
-    def of(cls, columns: Sequence[Array] | Array) -> "Moments":
+    def of(cls, columns: Sequence[Array] | Array, memory: Memory | None = None) -> "Moments":
         """Those of m columns, or of `columns[m, rows]`."""
         n, m = len(columns[0]), len(columns)
         if n == 0:
             return cls.empty(m)
-        mean = np.array([column.sum() for column in columns]) / n
         if m > _FEW:
-            centred = np.asarray(columns) - mean[:, None]
+            table = np.asarray(columns)
+            mean = table.sum(axis=1) / n
+            centred = table - mean[:, None]
             return cls(n, mean, products(centred, centred))
-        deviations = [column - middle for column, middle in zip(columns, mean)]
+        memory, columns = memory or Memory(), list(columns)
+        mean = np.array([memory.centred(column)[0] for column in columns])
         comoment = np.empty((m, m))
-        for i, left in enumerate(deviations):
+        for i, left in enumerate(columns):
             for j in range(i, m):
-                comoment[i, j] = comoment[j, i] = dot(left, deviations[j])
+                comoment[i, j] = comoment[j, i] = memory.product(left, columns[j])
         return cls(n, mean, comoment)
 
     def merged(self, other: "Moments") -> "Moments":

@@ -72,6 +72,7 @@ class Pass:
 
     def columns(self, there: Iterable[str]) -> tuple[str, ...]:
         """The columns to read beside those that every log has."""
+        there = set(there)
         wanted = [self.model] if isinstance(self.model, str) else []
         for target in (self.target, self.versus):
             if target is not None and target.contextual:
@@ -80,9 +81,9 @@ class Pass:
             wanted += ["round", "run"]
         if self.run is not None:
             wanted.append("run")
-        if self.probabilities:
+        if self.probabilities and "probabilities" not in there:
             wanted.append("log_propensity")
-        return tuple(dict.fromkeys(name for name in wanted if name in set(there)))
+        return tuple(dict.fromkeys(name for name in wanted if name in there))
 
     def _read(self, log: Any) -> Iterator[Batch]:
         columns = self.columns(log.columns)

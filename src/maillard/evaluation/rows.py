@@ -10,13 +10,15 @@ from typing import Any, Final, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from .moments import Array
+from .moments import Array, Memory
 
 Codes = NDArray[np.int32]
 
 #: Nothing less probable can be drawn by a uniform number of 53 bits: it is taken as impossible, and
 #: so is everything beside a propensity that rounds to 1.
 NEVER: Final = 2.0**-53
+#: Up to so many arms it is faster to go through the rows once for each of them.
+_COUNTED: Final = 12
 #: Up to so many arms the running means of all arms are kept for every row.
 _FEW_ARMS: Final = 8
 
@@ -42,8 +44,9 @@ class Batch(Protocol):
 
 def counted(arm: Codes, arms: int) -> Array:
     """How many rows each arm has."""
-    if arms <= _FEW_ARMS:
-        return np.array([np.count_nonzero(arm == a) for a in range(arms)], dtype=np.float64)
+    if arms <= _COUNTED:
+        short = arm.astype(np.uint8)  # comparing bytes takes a quarter of the time
+        return np.array([np.count_nonzero(short == a) for a in range(arms)], dtype=np.float64)
     return np.asarray(np.bincount(arm, minlength=arms), dtype=np.float64)
 
 
@@ -118,6 +121,8 @@ class Rows:
         self.history = history
         self.prior = prior
         self.model = model
+        #: What the columns' sums are, for all estimators together.
+        self.memory = Memory()
         #: The same rows under the target that this one is compared with.
         self.other: Rows | None = None
 

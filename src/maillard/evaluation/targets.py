@@ -48,9 +48,12 @@ class Fixed(Target):
 
     def __init__(self, name: str, weights: Array) -> None:
         self.name, self.weights = name, weights
+        self._same = bool(np.all(weights == weights[0])) if len(weights) else False
 
     def at(self, batch: Batch) -> tuple[Array | None, Array]:
         assert self.weights is not None
+        if self._same:
+            return self.weights, np.broadcast_to(self.weights[0], len(batch.arm))
         return self.weights, np.take(self.weights, batch.arm)
 
 

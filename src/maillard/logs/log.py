@@ -63,8 +63,8 @@ class Log:
         Parameters
         ----------
         source : a file, a folder of Parquet files, a pattern such as ``"logs/*.parquet"``, a list
-            of files, or a table of Arrow, pandas, Polars or DuckDB, or any other object that
-            speaks Arrow's C interface.
+            of files; a table of Arrow, pandas, Polars or DuckDB, or any other object that speaks
+            Arrow's C interface; a list of dictionaries, a row each, or a dictionary of columns.
         format : ``"parquet"``, ``"arrow"``, ``"csv"``, ``"open-bandit"`` or ``"dsjson"``; by
             default what the file's ending and a CSV file's columns say.
         arms : the labels, or their number K for 0 … K−1, where the log does not say. By default
@@ -100,6 +100,12 @@ class Log:
             batches = self.source.batches(["arm"], SIZE)
             self._arms = checked_arms(labels_in(batch.column(0) for batch in batches))
         return self._arms
+
+    @property
+    def least_probability(self) -> float | None:
+        """The smallest of all probabilities, where it is known without reading them."""
+        least: float | None = getattr(self.source, "least_probability", None)
+        return least
 
     @property
     def skipped(self) -> dict[str, int]:

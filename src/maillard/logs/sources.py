@@ -111,6 +111,8 @@ class _Part:
     path: str
     number: int
     rows: int
+    #: The smallest of its probabilities, if the file says so.
+    least: float | None = None
 
 
 class FileSource(abc.ABC):
@@ -155,14 +157,21 @@ class ParquetSource(FileSource):
         for path in paths:
             try:
                 with pq.ParquetFile(path) as file:
-                    groups = [
-                        file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)
-                    ]
+                    groups = [file.metadata.row_group(i) for i in range(file.num_row_groups)]
                     schemas.append((path, file.schema_arrow))
             except pa.ArrowInvalid as error:
                 raise ValueError(f"{path} is not a Parquet file: {first_line(error)}") from None
-            parts += [_Part(str(path), i, rows) for i, rows in enumerate(groups)]
+            parts += [
+                _Part(str(path), i, group.num_rows, _least(group)) for i, group in enumerate(groups)
+            ]
         return cls(parts, merged(schemas), name)
+
+    @property
+    def least_probability(self) -> float | None:
+        """The smallest probability of any arm in any row, if the files say so."""
+        found = [part.least for part in self.parts if part.rows]
+        known = [least for least in found if least is not None]
+        return min(known) if known and len(known) == len(found) else None
 
     def _read(
         self, path: str, numbers: list[int], columns: list[str], size: int
@@ -178,6 +187,16 @@ class ParquetSource(FileSource):
                 size, row_groups=numbers, columns=columns, use_threads=False
             ):
                 yield batch.select(columns)
+
+
+def _least(group: Any) -> float | None:
+    """The smallest number in a row group's column of probabilities, from its statistics."""
+    for i in range(group.num_columns):
+        column = group.column(i)
+        if column.path_in_schema.startswith("probabilities."):
+            seen = column.statistics
+            return float(seen.min) if seen is not None and seen.has_min_max else None
+    return None
 
 
 class ArrowSource(FileSource):

@@ -117,6 +117,8 @@ def parquet_writer(path: Path, schema: pa.Schema, few_rewards: bool) -> Iterator
         if field.name == "round" and pa.types.is_integer(field.type)
     }
     statistics = [name for name in ("run", "round", "time") if name in schema.names]
+    if "probabilities" in schema.names:  # where the smallest is no zero, few need to read them
+        statistics.append("probabilities.list.element")
     with (
         replacing(path) as beside,
         pq.ParquetWriter(
