@@ -203,11 +203,11 @@ def _attributes(cls: type) -> dict[str, str]:
 
 
 def _command_line() -> str:
-    top = click.Context(cli.main, info_name="maillard", max_content_width=100)
+    top = _context(cli.main, "maillard", None)
     parts = [
         "# Command line",
-        "Every command shows this with `--help`.",
         markdown(inspect.getdoc(cli) or ""),
+        "What follows is what every command says of itself with `--help`.",
         _help(cli.main, top),
     ]
     for name in cli.main.list_commands(top):
@@ -216,15 +216,20 @@ def _command_line() -> str:
 
 
 def _command(command: Any, parent: click.Context, name: str, level: int) -> list[str]:
-    context = click.Context(command, info_name=name, parent=parent, max_content_width=100)
+    context = _context(command, name, parent)
     text = command.help or ""
     if "Example" not in text:
         raise ValueError(f"the help of {context.command_path} shows no example")
-    parts = [f"{'#' * level} `{context.command_path}`", _help(command, context)]
+    parts = [f"{'#' * level} {context.command_path}", _help(command, context)]
     if isinstance(command, click.Group):
         for below in command.list_commands(context):
             parts += _command(command.get_command(context, below), context, below, level + 1)
     return parts
+
+
+def _context(command: click.Command, name: str, parent: click.Context | None) -> click.Context:
+    settings = {**command.context_settings, "max_content_width": 88, "terminal_width": 88}
+    return click.Context(command, info_name=name, parent=parent, **settings)
 
 
 def _help(command: click.Command, context: click.Context) -> str:

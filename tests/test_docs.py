@@ -126,9 +126,9 @@ def test_the_reference_refuses_what_has_no_text(monkeypatch: pytest.MonkeyPatch)
     reference = site_module("reference", monkeypatch)
     with pytest.raises(ValueError, match=r"maillard\.nothing is public and has no docstring"):
         reference.text_of(lambda: None, "maillard.nothing")
+    assert "## maillard logs check" in reference.pages()["reference/cli.md"]
     monkeypatch.setattr(cli, "COMMANDS", {"policies": "…"})
-    assert "`maillard logs check`" not in reference.pages()["reference/cli.md"]
-    monkeypatch.undo()
+    assert "maillard logs check" not in reference.pages()["reference/cli.md"]
 
 
 def test_links_between_documents(monkeypatch: pytest.MonkeyPatch) -> None:

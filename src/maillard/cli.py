@@ -7,7 +7,7 @@
 | 2 | misuse: an unknown name, a number out of range, a log that cannot be right |
 | 130 | interrupted with Ctrl-C; what was complete is kept where the command says so |
 
-Tables, figures' messages and JSON go to standard output; progress, warnings and errors to standard
+Tables and JSON go to standard output; progress, warnings and errors to standard
 error. Colours appear on a terminal only, and not where `NO_COLOR` is set.
 """
 
