@@ -11,6 +11,7 @@ from .common import (
     INTERRUPTED,
     complete_environments,
     complete_policies,
+    counted,
     print_json,
 )
 
@@ -95,7 +96,8 @@ def command(
         print_json({"log": str(out), "rows": log.rows, "arms": list(log.arms), **log.metadata})
     elif not quiet and not interrupted:
         click.echo(
-            f"{runs:,} runs of {horizon:,} rounds in {seconds:.1f} s: {out} holds {log.rows:,} rows"
+            f"{counted(runs, 'run')} of {counted(horizon, 'round')} in {seconds:.1f} s: "
+            f"{out} holds {counted(log.rows or 0, 'row')}"
         )
     if interrupted:
         ctx.exit(INTERRUPTED)

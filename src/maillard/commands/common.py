@@ -17,6 +17,11 @@ def print_json(value: Any) -> None:
     click.echo(json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False))
 
 
+def counted(number: int, noun: str) -> str:
+    """``1 run``, ``2,000 runs``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def console() -> Any:
     """A rich console on standard output.
 
