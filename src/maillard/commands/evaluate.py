@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from .common import HELP, complete_estimators, complete_intervals, print_json
+from .logs import arms_option, format_option, read_log
 
 
 @click.command(context_settings=HELP)
@@ -40,6 +41,8 @@ from .common import HELP, complete_estimators, complete_intervals, print_json
 @click.option("--clip", type=float, help="Where weights are clipped.  [default: √rows]")
 @click.option("--seed", default=0, show_default=True, help="Seed of the bootstrap.")
 @click.option("--plot", "figure", metavar="FILE", help="Write the figure there.")
+@format_option
+@arms_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 def command(
     path: tuple[str, ...],
@@ -49,6 +52,8 @@ def command(
     intervals: tuple[str, ...],
     rewards: tuple[float, float] | None,
     figure: str | None,
+    format: str | None,
+    arms: str | None,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -62,9 +67,8 @@ def command(
       maillard evaluate log.parquet --target red=0.5,green=0.5 --plot value.png
     """
     from ..evaluation.evaluation import evaluate
-    from ..logs import Log
 
-    log = Log.read(list(path) if len(path) > 1 else path[0])
+    log = read_log(list(path) if len(path) > 1 else path[0], format, arms)
     found = evaluate(
         log,
         _target(target, log.arms),

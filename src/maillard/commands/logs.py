@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .common import HELP, console, print_json
+from .common import HELP, console, counted, print_json
 
 if TYPE_CHECKING:
     from ..logs import Log
@@ -26,13 +26,14 @@ def command() -> None:
     """
 
 
-_arms = click.option("--arms", metavar="LABEL,LABEL,…",
-                     help="The arms' labels in their order, or their number.")  # fmt: skip
-_format = click.option("--format", type=click.Choice(_FORMATS),
-                       help="What PATH is.  [default: as its ending says]")  # fmt: skip
+arms_option = click.option("--arms", metavar="LABEL,LABEL,…",
+                           help="The arms' labels in their order, or their number.")  # fmt: skip
+format_option = click.option("--format", type=click.Choice(_FORMATS),
+                             help="What PATH is.  [default: as its ending says]")  # fmt: skip
 
 
-def _read(path: str, format: str | None, arms: str | None) -> "Log":
+def read_log(path: str | list[str], format: str | None, arms: str | None) -> "Log":
+    """The log at a path, or at several."""
     from ..logs import Log
 
     return Log.read(path, format=format, arms=None if arms is None else _labels(arms))
@@ -47,8 +48,8 @@ def _labels(text: str) -> Any:
 
 @command.command()
 @click.argument("path")
-@_format
-@_arms
+@format_option
+@arms_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 def describe(path: str, format: str | None, arms: str | None, as_json: bool) -> None:
     """Show arms, rewards and propensities, and whether these can be true.
@@ -61,14 +62,14 @@ def describe(path: str, format: str | None, arms: str | None, as_json: bool) -> 
     The checks ask whether the arms can have been drawn from the logged probabilities. Their
     p-values hold for any policy, however it learnt, and are conservative.
     """
-    found = _read(path, format, arms).describe()
+    found = read_log(path, format, arms).describe()
     print_json(found.to_dict()) if as_json else _print(found)
 
 
 @command.command()
 @click.argument("path")
-@_format
-@_arms
+@format_option
+@arms_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def check(path: str, format: str | None, arms: str | None, as_json: bool) -> None:
     """Read a log whole and name the first rows that cannot be right.
@@ -78,7 +79,7 @@ def check(path: str, format: str | None, arms: str | None, as_json: bool) -> Non
       maillard logs check log.parquet
       maillard logs check "logs/*.parquet"
     """
-    log = _read(path, format, arms).check()
+    log = read_log(path, format, arms).check()
     if as_json:
         print_json({"log": path, "rows": log.rows})
     else:
@@ -88,14 +89,14 @@ def check(path: str, format: str | None, arms: str | None, as_json: bool) -> Non
 @command.command()
 @click.argument("source")
 @click.argument("target", type=click.Path(path_type=Path))
-@_format
+@format_option
 @click.option(
     "--to",
     type=click.Choice(_FORMATS),
     help="What TARGET shall be.  [default: as its ending says; a folder of Parquet]",
 )
 @click.option("--append", is_flag=True, help="Add to the log in the folder TARGET.")  # fmt: skip
-@_arms
+@arms_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def convert(
     source: str,
@@ -114,7 +115,7 @@ def convert(
       maillard logs convert all.csv all.parquet --format open-bandit
       maillard logs convert "day-*.parquet" DIR --append
     """
-    log = _read(source, format, arms)
+    log = read_log(source, format, arms)
     log.write(target, format=to, append=append)
     if as_json:
         print_json({"log": str(target), "rows": len(log)})
@@ -168,10 +169,10 @@ def _print(found: "Description") -> None:
 
 
 def _headline(found: "Description") -> str:
-    words = [f"{found.name}: {found.rows:,} rows"]
+    words = [f"{found.name}: {counted(found.rows, 'row')}"]
     if found.runs is not None:
-        words.append(f"{found.runs:,} runs")
-    words.append(f"{len(found.arms):,} arms")
+        words.append(counted(found.runs, "run"))
+    words.append(counted(len(found.arms), "arm"))
     low, high = found.rewards["smallest"], found.rewards["largest"]
     if low is not None:
         words.append(f"rewards from {low:g} to {high:g}, mean {found.rewards['mean']:.4g}")

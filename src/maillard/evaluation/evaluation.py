@@ -222,7 +222,12 @@ def evaluate(
         state = whole.run_over(log, executor, pieces)
     if not positive:
         _refuse_impossible(arms, first, second, state, every)
-    notes = [*plan.notes, *_notes(state, stated, bounds, rewards)]
+    notes = [*plan.notes, *_notes(state, stated, bounds)]
+    if not getattr(log, "says_arms", True):
+        notes.append(
+            f"the log does not say which arms there are: taken as the {len(arms)} that occur "
+            "(else give arms=)"
+        )
     outside = bounds is not None and not (
         bounds[0] <= state.seen.lowest_reward and state.seen.highest_reward <= bounds[1]
     )
@@ -466,7 +471,6 @@ def _notes(
     state: State,
     stated: tuple[float, float] | None,
     bounds: tuple[float, float] | None,
-    given: tuple[float, float] | None,
 ) -> list[str]:
     seen, notes = state.seen, []
     if state.order.runs > 1:

@@ -24,6 +24,8 @@ _WITH_CONTEXT: Final = (
 #: Weights are not to be trusted with fewer effective rows, or with a larger share in one row.
 FEW: Final = 50.0
 LARGE_SHARE: Final = 0.1
+#: Propensities are often written with few digits, and then so wrong are all weights alike.
+ROUNDED: Final = 1e-3
 #: A tail index below 2 is an infinite variance.
 HEAVY: Final = 2.0
 
@@ -58,7 +60,7 @@ def verdict(
             f"and one row has {seen.largest_share:.0%} of the weight{left_out}"
         )
     error = seen.mean_weight_error
-    if abs(seen.mean_weight - 1.0) > 4.0 * error + 1e-9:
+    if abs(seen.mean_weight - 1.0) > 4.0 * error + ROUNDED:
         return (
             f"do not trust: the weights average {seen.mean_weight:.3f} ± {error:.3f} and not 1, "
             f"so the propensities are not those drawn from, or arms were impossible{left_out}"

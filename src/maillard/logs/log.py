@@ -40,6 +40,7 @@ class Log:
         #: What is known of all rows: policy, parameters, rewards, seed, environment, horizon, ….
         self.metadata: dict[str, Any] = found if metadata is None else metadata
         self._arms = labels if arms is None else checked_arms(arms)
+        self._stated = self._arms is not None
         if labels not in (None, self._arms) and "probabilities" in source.schema.names:
             raise ValueError(
                 f"{source.name} says that its probabilities are of the arms "
@@ -73,7 +74,8 @@ class Log:
         options : of the format: ``position=`` for Open Bandit's files.
         """
         if isinstance(source, Log):
-            return cls(source.source, arms=source._arms if arms is None else arms, check=check)
+            found = source._arms if source._stated and arms is None else arms
+            return cls(source.source, arms=found, check=check)
         return cls(opened(source, format, arms, options), arms=arms, check=check)
 
     # ----------------------------------------------------------------------------------- the whole
@@ -92,6 +94,11 @@ class Log:
     def rows(self) -> int | None:
         """How many decisions there are; None for text files that have not been read yet."""
         return self._rows
+
+    @property
+    def says_arms(self) -> bool:
+        """Whether the log, or who read it, says which arms there are."""
+        return self._stated
 
     @property
     def arms(self) -> tuple[Any, ...]:

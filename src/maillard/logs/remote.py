@@ -70,6 +70,8 @@ class RemoteLog:
                 "the table has probabilities but does not say of which arms: give arms=, the "
                 "labels in their order"
             )
+        #: Whether it was said which arms there are.
+        self.says_arms = arms is not None
         self._look(ibis, None if arms is None else checked_arms(arms), run)
 
     def _look(self, ibis: Any, arms: tuple[Any, ...] | None, run: int | None) -> None:
