@@ -372,6 +372,20 @@ def test_arms_with_one_reward_are_enumerated(weight):
     np.testing.assert_allclose(out, [float(p) for p in exact], rtol=1e-13)
 
 
+@pytest.mark.parametrize("tiny", [1e-10, 1e-20, 1e-100, 1e-270])
+def test_tiny_means(tiny):
+    """Two rewards each, that sum to `tiny` and three times that.
+
+    Below its mean −ln θ of a draw is exponential at a rate of (N−1) times the mean, so that of two
+    arms there the second wins 3 times in 4; above, both follow ½e^−kl(0, x) alike.
+    """
+    out = probabilities("exponential", [[tiny, 3 * tiny], [2.0, 2.0], [1.0, 1.0]])
+    np.testing.assert_allclose(out, [7 / 16, 9 / 16], rtol=1e-8)
+    # An arm at 0 with one reward is 0 or 1, each with one half: the draw is between, or all are 0.
+    out = probabilities("exponential", [[tiny, 0.5, 0.0], [2.0, 0.5, 1.0], [1.0, 1.0, 1.0]])
+    np.testing.assert_allclose(out, [1 / 4, 3 / 8, 3 / 8], rtol=1e-8)
+
+
 def test_means_at_the_ends_of_the_interval():
     # m = 0: F = 1 − ½(1−x)^n with an atom ½ at 0; m = 1 is its mirror image.
     n, k = 3, 5

@@ -1,7 +1,7 @@
 """What every policy checks before it believes its caller: each failure says what and where."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
 import numpy as np
@@ -47,9 +47,22 @@ def checked_label(label: Any) -> Any:
     return plain
 
 
+def as_number(value: Any) -> float | None:
+    """One real number as a float, of whatever type it comes as; None for anything else."""
+    if getattr(value, "ndim", 0) or isinstance(value, np.ma.MaskedArray):
+        return None
+    kind = getattr(getattr(value, "dtype", None), "kind", "f")
+    if kind not in "biufO" or not (hasattr(value, "__float__") or hasattr(value, "__index__")):
+        return None  # text, complex numbers and times would pass through float(), changed
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
 def as_many(name: str, values: Any, count: int) -> list[Any]:
     """A list with one value for each choice."""
-    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+    if not is_batch(values):
         raise ValueError(f"{count} choices but {name} is {brief(values)}")
     found = list(values)
     if len(found) != count:
@@ -57,9 +70,10 @@ def as_many(name: str, values: Any, count: int) -> list[Any]:
     return [value.item() if isinstance(value, np.generic) else value for value in found]
 
 
-def is_batch(choice: Any) -> bool:
-    """Whether a choice is many choices."""
-    return isinstance(choice, (list, tuple)) or (isinstance(choice, np.ndarray) and choice.ndim > 0)
+def is_batch(values: Any) -> bool:
+    """Whether these are many values in an order, not a single one."""
+    single = isinstance(values, (str, bytes, bytearray, Mapping, Set))
+    return not single and isinstance(values, Iterable) and getattr(values, "ndim", 1) > 0
 
 
 def whole(name: str, value: Any, low: int = 1) -> int:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..compiled import Kernel, bind, kernel
 from ..divergence import k_inf, k_inf_upper
-from .checks import whole
+from .checks import brief, whole
 from .formula import adapt, shared
 from .learning import PULLS, TOTAL
 from .policy import Array, Policy
@@ -106,9 +106,7 @@ class EmpiricalLaws(Policy):
         return {"laws": [[list(pair) for pair in sorted(law.items())] for law in self._laws]}
 
     def _restore_extra(self, stored: Mapping[str, Any]) -> None:
-        self._laws = [
-            {float(x): whole("the count of a value", n) for x, n in law} for law in stored["laws"]
-        ]
+        self._laws = [_checked_law(law) for law in stored["laws"]]
         if len(self._laws) != len(self.arms):
             raise ValueError("there must be one law for each arm")
         low = 0.0 if math.isfinite(self.rewards[0]) else -math.inf
@@ -119,3 +117,13 @@ class EmpiricalLaws(Policy):
                 raise ValueError("a law holds a value outside the range of rewards")
             if abs(sum(x * n for x, n in law.items()) - total) > 1e-9 * max(n, abs(total)):
                 raise ValueError("a law does not belong to its total")
+
+
+def _checked_law(pairs: Any) -> dict[float, int]:
+    """The counts of an arm's rewards by their value, from a list of pairs."""
+    if not isinstance(pairs, list) or not all(
+        isinstance(pair, list) and len(pair) == 2 and type(pair[0]) in (int, float)
+        for pair in pairs
+    ):
+        raise ValueError(f"a law is a list of pairs [value, count], not {brief(pairs)}")
+    return {float(x): whole("the count of a value", n) for x, n in pairs}

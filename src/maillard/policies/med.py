@@ -1,6 +1,7 @@
 """Minimum empirical divergence: MED, DMED and IMED."""
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -210,6 +211,14 @@ class DMED(EmpiricalLaws):
         turn = self._compiled("review", signature, lambda: review)
         arm = np.array([position])
         turn(self._state[:, :, None], self._memory[:, None], arm, self.genuine, np.ones(1))
+
+    def _restore_extra(self, stored: Mapping[str, Any]) -> None:
+        super()._restore_extra(stored)
+        flags = set(range((CURRENT | REMAINING | NEXT) + 1))
+        if not flags.issuperset(self._state[PLACE].tolist()):
+            raise ValueError("place must hold sums of the flags 1, 2 and 4")
+        if self._memory[SEEN] != self._seen:
+            raise ValueError("memory must hold the number of rewards seen")
 
     def _prepare(self, state: Array, positions: Any) -> None:
         """Nothing: the lists were brought up to date by the last reward."""

@@ -21,6 +21,7 @@ from . import counts, learning, rules, storage
 from .checks import (
     LARGEST,
     as_many,
+    as_number,
     brief,
     checked_label,
     is_batch,
@@ -304,7 +305,7 @@ class Policy:
         self._fresh = True
         return chosen  # type: ignore[no-any-return]
 
-    def _no_distribution(self) -> ArithmeticError:
+    def _no_distribution(self) -> Exception:
         return ArithmeticError(
             f"{self.slug} has no distribution over these arms: its formula gave no finite weight"
         )
@@ -378,9 +379,7 @@ class Policy:
         positions, p, log_p = self._restricted(self._labels if eligible is None else eligible)
         labels = [self._labels[i] for i in positions]
         count = 1 if size is None else whole("size", size)
-        pick = _pick()
-        picks = [pick(p, log_p, u)[0] for u in rng.random(count)]
-        index = np.array(picks, dtype=np.int64)
+        index = picks(p, rng.random(count))
         note = self._note(labels, p)
         batch = Decisions(labels, index, p.copy(), log_p.copy(), self.round, note)
         return batch[0] if size is None else batch
@@ -423,10 +422,10 @@ class Policy:
     def _update_many(self, choices: Any, rewards: Any, propensity: Any) -> None:
         choices = list(choices)
         values = as_many("rewards", rewards, len(choices))
-        if propensity is None or isinstance(propensity, (int, float)):
-            given = [propensity] * len(choices)
-        else:
+        if is_batch(propensity):
             given = as_many("propensities", propensity, len(choices))
+        else:
+            given = [propensity] * len(choices)
         # All is checked before anything is learnt: an error leaves the policy as it was.
         rows = []
         for choice, value, p in zip(choices, values, given, strict=True):
@@ -449,26 +448,19 @@ class Policy:
         self._fresh = False
 
     def _checked_reward(self, position: int, reward: Any) -> float:
-        if type(reward) is not float:
-            if isinstance(reward, (str, bytes, complex)) or reward is None:
-                raise ValueError(
-                    f"the reward of arm {self._labels[position]!r} must be a number, "
-                    f"not {brief(reward)}"
-                )
-            try:
-                reward = float(reward)
-            except (TypeError, ValueError, OverflowError):
-                raise ValueError(
-                    f"the reward of arm {self._labels[position]!r} must be one number, "
-                    f"not {brief(reward)}"
-                ) from None
-        low, high = self.rewards
-        if not (low <= reward <= high and -LARGEST <= reward <= LARGEST and self._accepts(reward)):
+        value = reward if type(reward) is float else as_number(reward)
+        if value is None:
             raise ValueError(
-                f"reward {brief(reward)} of arm {self._labels[position]!r} "
+                f"the reward of arm {self._labels[position]!r} must be one number, "
+                f"not {brief(reward)}"
+            )
+        low, high = self._rewards
+        if not (low <= value <= high and -LARGEST <= value <= LARGEST and self._accepts(value)):
+            raise ValueError(
+                f"reward {brief(value)} of arm {self._labels[position]!r} "
                 f"is not {self._range_text()}"
             )
-        return reward  # type: ignore[no-any-return]
+        return value
 
     def _accepts(self, reward: float) -> bool:
         """Whether a reward inside the range is one that the policy can learn from."""
@@ -476,7 +468,7 @@ class Policy:
 
     def _range_text(self) -> str:
         low, high = self.rewards
-        left = "(" if math.isinf(low) else "["
+        left = "[" if math.isfinite(low) and self._accepts(low) else "("
         right = ")" if math.isinf(high) else "]"
         return f"in {left}{low:g}, {high:g}{right}"
 
@@ -500,10 +492,10 @@ class Policy:
                 f"{self.slug} learns from the propensity of the time: update with the Decision, "
                 "or give propensity="
             )
-        number = isinstance(propensity, (float, int, np.floating)) and 0.0 < propensity <= 1.0
-        if not number or 1.0 / propensity > LARGEST:
+        value = propensity if type(propensity) is float else as_number(propensity)
+        if value is None or not 0.0 < value <= 1.0 or 1.0 / value > LARGEST:
             raise ValueError(f"a propensity must be in (0, 1], not {brief(propensity)}")
-        return float(propensity)
+        return value
 
     def _learnable(self, position: int, reward: float) -> float:
         """The reward scaled to what the formulas see; a coin's 0 or 1 when binarised."""
@@ -671,10 +663,10 @@ class Policy:
     def _range(self, rewards: tuple[float, float] | None) -> tuple[float, float]:
         if rewards is None:
             return self._default_rewards()
-        try:
-            low, high = (float(x) for x in rewards)
-        except (TypeError, ValueError, OverflowError):
-            raise ValueError(f"rewards must be a pair (L, U), not {brief(rewards)}") from None
+        ends = [as_number(end) for end in rewards] if is_batch(rewards) else []
+        if len(ends) != 2 or ends[0] is None or ends[1] is None:
+            raise ValueError(f"rewards must be a pair of numbers (L, U), not {brief(rewards)}")
+        low, high = ends[0], ends[1]
         if not low < high:
             raise ValueError(f"rewards=(L, U) needs L < U, not ({low:g}, {high:g})")
         if any(math.isfinite(end) and abs(end) > LARGEST for end in (low, high)):
@@ -686,6 +678,12 @@ class Policy:
         if kind not in self.ranges:
             raise ValueError(f"{self.slug} is for {self.setting}, not for ({low:g}, {high:g})")
         return low, high
+
+
+def picks(p: Array, u: Array) -> NDArray[np.int64]:
+    """For each u the arm that `rules.pick` picks."""
+    index = np.searchsorted(np.cumsum(p), u, side="right")
+    return np.minimum(index, np.flatnonzero(p)[-1])
 
 
 _new_decision = functools.partial(tuple.__new__, Decision)

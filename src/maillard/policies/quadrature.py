@@ -83,6 +83,9 @@ FAINT: Final = 3e-16
 LEAST: Final = 600.0
 #: Stands for an infinite mode.
 FAR: Final = 1e300
+#: Half of a draw of ExpTS lies below its mean, as far as e^(−38/mean): that has to be a number. A
+#: mean below this, other than 0, counts as this.
+TINIEST: Final = 1e-280
 
 # --------------------------------------------------------------------------------------------------
 # Laws: a geometry (the divergence), and whether F is explicit or integrated from f.
@@ -295,14 +298,14 @@ def _prepare(law, parameters, state):
             n, weight = first + second, parameters[2, b]
             state[COUNT, b] = n - 1.0
             state[SIDE, b] = 1.0 if first <= second else -1.0
-            state[RARE, b] = min(first, second) / n
+            state[RARE, b] = min(max(first, n * TINIEST), second) / n if first > 0.0 else 0.0
             state[MIX, b] = weight
             if first == 0.0:
                 state[MODE, b] = -FAR
             elif second == 0.0:
                 state[MODE, b] = FAR
             else:
-                state[MODE, b] = log(first / second)
+                state[MODE, b] = log(max(first, n * TINIEST) / second)
             if first == 0.0 or n == 1.0:
                 state[LOW, b] = 0.5 * weight + (1.0 - weight if first == 0.0 else 0.0)
             if second == 0.0 or n == 1.0:
@@ -373,12 +376,12 @@ def _descend(law, state, arms, focus, z, edge):
     inside = z
     outside = -np.inf
     step = min(_reach(law, z), np.sqrt(2.0 * NEGLIGIBLE / curvature))
-    for _ in range(100):
+    for _ in range(300):
         z = inside - step if outside == -np.inf else 0.5 * (inside + outside)
         height, slope, curvature = _survey(law, z, state, arms, focus)
         if height < level and (z > -edge or slope < 0.0):
             inside = z
-            step *= 1.5
+            step *= 1.5 if step < 1e6 else 1e3  # a mean near 0 reaches as far as its reciprocal
         elif height > level + 12.0:
             outside = z
         else:
@@ -801,11 +804,14 @@ def argmax_probabilities(law, parameters, target, out):
         state[WANTED, b] = 1.0 if target < 0 or state[ARM, b] == target else 0.0
     top = -FAR
     total = 0.0
+    farthest = 0.0
     for b in range(arms):
         top = max(top, state[MODE, b])
         total += state[COUNT, b]
-    # Beyond ±edge a two-sided law on [0, 1] has no mass left but its atoms.
-    edge = NEGLIGIBLE + log1p(total) if law == EXPONENTIAL else FAR
+        farthest = max(farthest, abs(state[MODE, b]) if abs(state[MODE, b]) < FAR else 0.0)
+    # To the right of `edge` a two-sided law on [0, 1] has no mass left but its atoms, and to the
+    # left of −edge there is no mode: a mean may be as small as the smallest double.
+    edge = max(NEGLIGIBLE + log1p(total), farthest + 1.0) if law == EXPONENTIAL else FAR
     top = max(-edge, min(edge, top))
     z = _begin(law, state, arms, top, edge, LEAST if target < 0 else np.inf)
     shift = 0.0

@@ -1,6 +1,6 @@
 """Yardsticks: uniform, a fixed distribution, ε-greedy."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ from ..compiled import Kernel
 from ..numeric import log
 from .families import Indexed, Weighted
 from .parameters import Parameter
-from .policy import ANY_RANGE, Array
+from .policy import ANY_RANGE
 
 
 class Uniform(Weighted):
@@ -61,10 +61,8 @@ class Fixed(Weighted):
         if tuple(self._state[2].tolist()) != self.weights:
             raise ValueError("the statistic weight must repeat the weights")
 
-    def _prepare(self, state: Array, positions: Sequence[int]) -> None:
-        """Nothing to work out, but a distribution needs a positive weight."""
-        if not state[2].any():
-            raise ValueError("fixed: none of these arms has a positive weight")
+    def _no_distribution(self) -> Exception:
+        return ValueError("fixed: none of these arms has a positive weight")
 
     def _check_retirable(self, position: int) -> None:
         if not np.delete(self._state[2], position).any():

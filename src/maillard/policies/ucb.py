@@ -5,6 +5,9 @@ it (Garivier and Cappé 2011, Algorithm 1; Audibert et al. 2009: B_{k,T_k(t−1)
 phases of Efficient-UCBV count the plays made so far.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
 from ..compiled import Kernel, build, kernel, wide
@@ -378,6 +381,13 @@ class EfficientUCBV(Indexed):
         self._state[ACTIVE] = 1.0
         length = build(_phase_length, "float64(float64, float64, float64)")
         self._memory[DEADLINE] = arms * length(0.0, float(self.horizon), arms)
+
+    def _restore_extra(self, stored: Mapping[str, Any]) -> None:
+        active = self._state[ACTIVE]
+        if not active.any() or not {0.0, 1.0}.issuperset(active.tolist()):
+            raise ValueError("active must hold a 1 for each arm in the race, else 0")
+        if not (self._memory[PHASE] >= 0.0 and self._memory[PHASE] % 1.0 == 0.0):
+            raise ValueError("memory must hold the number of the phase and its deadline")
 
     def _added(self, position: int) -> None:
         self._state[ACTIVE, position] = 1.0
