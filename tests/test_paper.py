@@ -13,7 +13,7 @@ from scipy import integrate, stats
 
 import maillard as mb
 from maillard.paper import laboratory, protocols, verdicts
-from maillard.paper.offline import judged, least_error
+from maillard.paper.offline import judged, least_error, printed_spread
 from maillard.paper.protocols import RELEASED, WRITTEN, Rows
 from maillard.paper.published import Number, cells, published
 
@@ -153,6 +153,23 @@ def test_mean_squared_errors(printed: str, outcome: str) -> None:
     assert found.outcome == outcome
 
 
+def test_a_printed_spread_takes_the_place_of_ours() -> None:
+    errors = normal(2000, mean=0.0, sd=0.1)
+    wide = verdicts.compare(errors, "bias", Number.of("0.0090"), 200)
+    narrow = verdicts.compare(errors, "bias", Number.of("0.0090"), 200, printed_spread=0.001)
+    assert (wide.outcome, narrow.outcome) == (verdicts.AGREES, verdicts.DIFFERS)
+    assert narrow.difference == pytest.approx(-0.009 / (0.1 / math.sqrt(2000)), rel=0.01)
+    low, high = verdicts.resampled(errors, 200, spread=0.5)
+    sd = math.sqrt(0.1**2 / 2000 + 0.5**2 / 200)
+    assert (low, high) == (pytest.approx(-3.0 * sd, rel=0.25), pytest.approx(3.0 * sd, rel=0.25))
+
+
+def test_the_tables_say_the_spread_behind_a_bias() -> None:
+    (cell,) = (c for c in cells() if c.number.text == "0.17947")
+    assert printed_spread(cell) == pytest.approx(math.sqrt(0.06842 - 0.17947**2))
+    assert all(printed_spread(c) is None for c in cells() if c.measure == "mse")
+
+
 def test_rounding_of_the_printed_digits_counts() -> None:
     errors = normal(2000, sd=math.sqrt(2e-6))
     assert verdicts.compare(errors, "mse", Number.of("0.00000"), 2000).outcome != verdicts.AGREES
@@ -220,7 +237,7 @@ A, D, O = verdicts.AGREES, verdicts.DIFFERS, verdicts.OPEN
         (A, O, "reproduces"),
         (A, D, "reproduces only as written"),
         (D, A, "reproduces only as released"),
-        (O, A, "undecided"),
+        (O, A, "reproduces as released"),
         (D, D, "does not reproduce"),
         (D, O, "undecided"),
         (O, D, "undecided"),

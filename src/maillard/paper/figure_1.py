@@ -84,6 +84,7 @@ def run(lab: Laboratory) -> Part:
             rows,
             "The numbers in the caption of Figure 1. Behind each of ours its standard error, and "
             "how many standard errors it is from the printed one. † marks a heavy tail.",
+            cards=True,
         )
         + paragraphs(
             "The caption reports invalid trials; the released code has none, because it floors "

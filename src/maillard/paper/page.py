@@ -1,6 +1,7 @@
 """The report's page: one HTML file that asks for nothing from anywhere."""
 
 import html
+import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +16,7 @@ _MARKS: Final = {
     verdicts.REPRODUCES: ("=", "yes"),
     verdicts.ONLY_WRITTEN: ("≈", "part"),
     verdicts.ONLY_RELEASED: ("≈", "part"),
+    verdicts.AS_RELEASED: ("≈", "part"),
     verdicts.NOT: ("≠", "no"),
     verdicts.UNDECIDED: ("?", "open"),
 }
@@ -41,16 +43,25 @@ def paragraphs(*parts: str) -> str:
     return "".join(f"<p>{part}</p>\n" for part in parts)
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[str]], caption: str) -> str:
-    """A table with a caption, all given as HTML; it scrolls sideways where it must."""
+def table(
+    heads: Sequence[str], rows: Iterable[Sequence[str]], caption: str, *, cards: bool = False
+) -> str:
+    """A table with a caption, all given as HTML; it scrolls sideways where it must.
+
+    With `cards` each row becomes a card in a narrow window, its cells one below the other.
+    """
     head = "".join(f'<th scope="col">{cell}</th>' for cell in heads)
+    names = [html.escape(re.sub(r"<[^>]*>", "", name)) for name in heads]
     body = "".join(
-        f'<tr><th scope="row">{row[0]}</th>{"".join(f"<td>{c}</td>" for c in row[1:])}</tr>\n'
+        f'<tr><th scope="row">{row[0]}</th>'
+        + "".join(f'<td data-head="{n}">{c}</td>' for n, c in zip(names[1:], row[1:], strict=True))
+        + "</tr>\n"
         for row in rows
     )
+    kind = ' class="cards"' if cards else ""
     return (
         f'<figure class="table"><figcaption>{caption}</figcaption><div class="scroll" tabindex="0">'
-        f"<table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div></figure>\n"
+        f"<table{kind}><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div></figure>\n"
     )
 
 
@@ -151,6 +162,18 @@ abbr { text-decoration: none; cursor: help; }
 .verdict.yes { color: var(--yes); } .verdict.part { color: var(--part); }
 .verdict.no { color: var(--no); } .verdict.open { color: var(--open); }
 .say { white-space: normal; display: inline-block; min-width: 15rem; max-width: 30rem; }
+@media (max-width: 40rem) {
+  th, td { padding-right: 0.5rem; } tbody th { min-width: 6.5rem; }
+  tbody th .verdict { white-space: normal; }
+  .cards, .cards tbody, .cards tr, .cards th, .cards td {
+    display: block; border: 0; padding: 0; }
+  .cards thead { display: none; }
+  .cards tbody tr { border-bottom: 1px solid var(--line); padding: 0.45rem 0; }
+  .cards td { white-space: normal; padding-left: 7.2rem; text-indent: -7.2rem; }
+  .cards td > * { text-indent: 0; }
+  .cards td::before { content: attr(data-head); color: var(--soft); display: inline-block;
+    width: 7.2rem; padding-right: 0.6rem; text-indent: 0; vertical-align: top; }
+}
 details { margin: 1rem 0; } summary { cursor: pointer; color: var(--link); }
 .note { background: var(--tint); border-left: 3px solid var(--axis); padding: 0.5rem 1rem;
   margin: 1rem 0; max-width: 48rem; }

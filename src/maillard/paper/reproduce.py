@@ -156,14 +156,10 @@ def _page(lab: Laboratory, parts: list[Part], seconds: float) -> str:
 
 def _summary(parts: list[Part]) -> str:
     findings = [finding for part in parts for finding in part.findings]
-    words = (
-        verdicts.REPRODUCES, verdicts.ONLY_WRITTEN, verdicts.ONLY_RELEASED, verdicts.NOT,
-        verdicts.UNDECIDED,
-    )  # fmt: skip
     counts = Counter((finding.experiment, finding.verdict) for finding in findings)
     experiments = list(dict.fromkeys(finding.experiment for finding in findings))
     rows = []
-    for word in words:
+    for word in verdicts.VERDICTS:
         cells = [str(counts[name, word] or "·") for name in experiments]
         # Whether the timing reproduces depends on the moment.
         timed = [timing(c) if n == "Timing" else c for n, c in zip(experiments, cells, strict=True)]
@@ -218,7 +214,7 @@ def _protocols() -> str:
             "The paper's text and the authors' public code describe two different experiments. "
             "Everything below is run under both."
         )
-        + table(["", "as written", "as released"], rows, "The two protocols.")
+        + table(["", "as written", "as released"], rows, "The two protocols.", cards=True)
         + paragraphs(
             "That the code differs in these points is a fact: <code>src/simulation.py</code> pays "
             "<code>env_reward[chosen_arm]</code>, without noise, and stores "

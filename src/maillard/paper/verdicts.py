@@ -1,8 +1,9 @@
 """When a printed number counts as reproduced.
 
 Two measurements of the same quantity differ by chance. We measure the spread of ours over trials,
-suppose that the paper's trials had the same spread, and hold the difference against both errors and
-the rounding of the printed digits. Beyond `LIMIT` standard errors the two are different quantities.
+suppose that the paper's trials had the same spread (or that which the paper prints), and hold the
+difference against both errors and the rounding of the printed digits. Beyond `LIMIT` standard
+errors the two are different quantities.
 
 That needs a spread worth the name. Where a hundredth of the trials makes up more than `HEAVY` of
 the mean squared error, the standard error is itself unknown; there we resample: what would as many
@@ -38,8 +39,10 @@ AGREES, DIFFERS, OPEN = "agrees", "differs", "open"
 REPRODUCES: Final = "reproduces"
 ONLY_WRITTEN: Final = "reproduces only as written"
 ONLY_RELEASED: Final = "reproduces only as released"
+AS_RELEASED: Final = "reproduces as released"  # and as written cannot be told
 NOT: Final = "does not reproduce"
 UNDECIDED: Final = "undecided"
+VERDICTS: Final = (REPRODUCES, ONLY_WRITTEN, ONLY_RELEASED, AS_RELEASED, NOT, UNDECIDED)
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,13 @@ def largest_share(squares: Array) -> float:
     return float(np.partition(squares, -count)[-count:].sum()) / total
 
 
-def compare(errors: Array, measure: str, printed: Number, printed_trials: int) -> Comparison:
+def compare(
+    errors: Array,
+    measure: str,
+    printed: Number,
+    printed_trials: int,
+    printed_spread: float | None = None,
+) -> Comparison:
     """Hold errors of estimates (estimate minus truth; invalid ones not finite) against a number.
 
     Parameters
@@ -88,6 +97,8 @@ def compare(errors: Array, measure: str, printed: Number, printed_trials: int) -
     errors : one for each trial.
     measure : "mse", the mean of their squares, or "bias", their mean.
     printed, printed_trials : the paper's number and how many trials it is of.
+    printed_spread : the spread of the paper's trials where it prints that too, as a mean squared
+        error says it for a bias; by default that of ours.
     """
     errors = errors[np.isfinite(errors)]
     values = errors**2 if measure == "mse" else errors
@@ -96,12 +107,14 @@ def compare(errors: Array, measure: str, printed: Number, printed_trials: int) -
         return Comparison(math.nan, math.nan, math.nan, n, math.nan, OPEN, "no valid trials")
     value, spread = float(values.mean()), float(values.std(ddof=1))
     rounding = printed.half_unit / math.sqrt(3.0)  # the spread of a uniform law
-    total = math.sqrt(spread**2 / n + spread**2 / printed_trials + rounding**2)
+    theirs = spread if printed_spread is None else printed_spread
+    total = math.sqrt(spread**2 / n + theirs**2 / printed_trials + rounding**2)
     difference = (value - printed.value) / total
     share = largest_share(errors**2)
     outcome, reason = _outcome(
-        values, measure, printed, printed_trials, difference, total, heavy=share > HEAVY
-    )
+        values, measure, printed, printed_trials, printed_spread, difference, total,
+        heavy=share > HEAVY,
+    )  # fmt: skip
     return Comparison(value, spread / math.sqrt(n), difference, n, share, outcome, reason)
 
 
@@ -110,6 +123,7 @@ def _outcome(
     measure: str,
     printed: Number,
     printed_trials: int,
+    printed_spread: float | None,
     difference: float,
     total: float,
     *,
@@ -118,7 +132,7 @@ def _outcome(
     if len(values) < LEAST:
         return OPEN, "too few trials"
     if heavy:
-        low, high = resampled(values, printed_trials)
+        low, high = resampled(values, printed_trials, printed_spread)
         if printed.value + printed.half_unit < low:
             return DIFFERS, "below all that resampling gives"
         if printed.value - printed.half_unit > high:
@@ -131,17 +145,21 @@ def _outcome(
     return AGREES, ""
 
 
-def resampled(values: Array, trials: int) -> tuple[float, float]:
+def resampled(values: Array, trials: int, spread: float | None = None) -> tuple[float, float]:
     """Between which values a mean of `trials` trials lies, if ours are a fair sample.
 
-    Each round draws a sample of our size first, as ours may be off too, and the trials from that.
+    Each round draws a sample of our size first, as ours may be off too, and the trials from that;
+    if their spread is known, a normal error of it instead.
     """
     rng = np.random.default_rng(0)
     n = len(values)
     means = np.empty(_RESAMPLES)
     for i in range(_RESAMPLES):
         ours = rng.integers(n, size=n)
-        means[i] = values[ours[rng.integers(n, size=trials)]].mean()
+        if spread is None:
+            means[i] = values[ours[rng.integers(n, size=trials)]].mean()
+        else:
+            means[i] = values[ours].mean() + rng.normal(0.0, spread / math.sqrt(trials))
     low, high = np.quantile(means, [_TAIL, 1.0 - _TAIL])
     return float(low), float(high)
 
@@ -151,7 +169,7 @@ def verdict(written: str, released: str) -> str:
     if written == AGREES:
         return REPRODUCES if released != DIFFERS else ONLY_WRITTEN
     if released == AGREES:
-        return ONLY_RELEASED if written == DIFFERS else UNDECIDED
+        return ONLY_RELEASED if written == DIFFERS else AS_RELEASED
     return NOT if written == released == DIFFERS else UNDECIDED
 
 
