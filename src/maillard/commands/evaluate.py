@@ -1,5 +1,6 @@
 """`maillard evaluate`: what another policy would have earned."""
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -40,7 +41,8 @@ from .logs import arms_option, format_option, read_log
 @click.option("--run", type=int, help="Evaluate one run of the log.")
 @click.option("--clip", type=float, help="Where weights are clipped.  [default: √rows]")
 @click.option("--seed", default=0, show_default=True, help="Seed of the bootstrap.")
-@click.option("--plot", "figure", metavar="FILE", help="Write the figure there.")
+@click.option("--plot", "figure", type=click.Path(path_type=Path), metavar="FILE",
+              help="Draw estimates and weights: .png, .svg or .pdf.")  # fmt: skip
 @format_option
 @arms_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
@@ -51,7 +53,7 @@ def command(
     estimators: tuple[str, ...],
     intervals: tuple[str, ...],
     rewards: tuple[float, float] | None,
-    figure: str | None,
+    figure: Path | None,
     format: str | None,
     arms: str | None,
     as_json: bool,

@@ -27,7 +27,8 @@ def preview(policy: "Policy") -> Table:
     notes = [policy.formula]
     if len(policy.arms) > ARMS:
         notes.insert(0, f"and {len(policy.arms) - ARMS:,} more arms")
-    title = f"{policy.slug}{chosen} · {policy.round - 1:,} rewards seen"
+    seen = policy.round - 1
+    title = f"{policy.slug}{chosen} · {seen:,} reward{'' if seen == 1 else 's'} seen"
     return Table(title, ("arm", "pulls", "mean", "probability"), tuple(rows), tuple(notes))
 
 
