@@ -82,10 +82,10 @@ class Study(NamedTuple):
     protocol: str
     #: How the logged probabilities came about → an estimate for each log, not finite if invalid.
     estimates: dict[str, Array]
-    #: Estimator → (estimate, low, high) for some of the logs, by `evaluate`.
-    evaluated: dict[str, Array]
-    #: The estimator that `evaluate` recommends for them.
-    recommended: str
+    #: (estimator, interval) → estimates, lower and upper ends for some of the logs, by `evaluate`.
+    evaluated: dict[tuple[str, str], Array]
+    #: The pair that `evaluate` recommends for them.
+    recommended: tuple[str, str]
 
     @property
     def truth(self) -> float:
@@ -145,7 +145,7 @@ class Laboratory:
             evaluated = min(self.size.evaluated, trials)
         name = f"{policy} {means} {horizon} {protocol}"
 
-        def piece(first: int, stop: int) -> tuple[dict[str, Array], list[tuple[Any, ...]]]:
+        def piece(first: int, stop: int) -> tuple[dict[str, Array], list[mb.Evaluation]]:
             # As released the last round's probability is that of a round more.
             rounds = horizon + (protocol == RELEASED)
             log = mb.collect(
@@ -156,22 +156,24 @@ class Laboratory:
             rows = Rows.of(log, stop - first)
             table = log.to_arrow()
             shown = range(max(0, min(evaluated, stop) - first))
-            answers = [_answers(table.slice(run * rounds, rounds)) for run in shown]
+            answers = [mb.evaluate(table.slice(run * rounds, rounds), "uniform") for run in shown]
             return estimates(rows, protocol, [] if closed else published()["samples"], rng), answers
 
         label = f"{policy}, means {means[0]:g} and {means[1]:g}, T = {horizon:,}, {protocol}"
         pieces = self.in_pieces(piece, trials, horizon, label)
         keys = list(pieces[0][0])
         answers = [answer for _, some in pieces for answer in some]
-        names = [name for name, *_ in answers[0][1]] if answers else []
+        found: dict[tuple[str, str], list[tuple[float, float, float]]] = {}
+        for answer in answers:
+            for e in answer.estimates:
+                row = (e.estimate, e.low, e.high)
+                found.setdefault((e.estimator, e.interval), []).append(row)
+        best = answers[0].best if answers else None
         return Study(
             policy, means, horizon, paper_horizon, protocol,
-            {key: np.concatenate([found[key] for found, _ in pieces]) for key in keys},
-            {
-                name: np.array([rows[i][1:] for _, rows in answers]).T
-                for i, name in enumerate(names)
-            },
-            answers[0][0] if answers else "",
+            {key: np.concatenate([some[key] for some, _ in pieces]) for key in keys},
+            {pair: np.array(rows).T for pair, rows in found.items()},
+            ("", "") if best is None else (best.estimator, best.interval),
         )  # fmt: skip
 
     def in_pieces(
@@ -239,12 +241,3 @@ def estimates(
         found[f"M={m}"] = replay(rows, np.maximum(share, 0.5 / m), rng)
         found[f"M={m} unfloored"] = replay(rows, share, rng)
     return found
-
-
-def _answers(log: pa.Table) -> tuple[str, list[tuple[str, float, float, float]]]:
-    """The recommended estimator, and the first interval of each."""
-    evaluation = mb.evaluate(log, "uniform")
-    rows: dict[str, tuple[str, float, float, float]] = {}
-    for e in evaluation.estimates:
-        rows.setdefault(e.estimator, (e.estimator, e.estimate, e.low, e.high))
-    return evaluation.recommended or "", sorted(rows.values())

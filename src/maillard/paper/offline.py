@@ -356,29 +356,26 @@ def repetitions(lab: Laboratory) -> str:
                 ", ".join(b.text.replace("-", "−") for b in biases),
                 f"{spread:.5f}", f"{expected:.5f}", f"{spread / expected:.1f}",
             ])  # fmt: skip
-    return (
-        paragraphs(
-            "<b>Repetitions that spread.</b> M plays no part in KL-MS's logs, so its three biases in a "
-            f"row are repetitions of one experiment of {published()['trials']:,} trials. If the trials "
-            "are independent, the standard deviation of the three should be about the standard error "
-            "that as many trials as released have."
-        )
-        + table(
-            ["KL-MS", "printed biases", "their spread", "standard error", "ratio"],
-            rows,
-            "Spread of the three printed biases, beside our standard error for "
-            f"{published()['trials']:,} trials as released. For three values the ratio is above 2.6 "
-            "once in a thousand times.",
-            cards=True,
-        )
-        + paragraphs(
-            "Where the ratio is large, the printed numbers vary more than independent trials do, and "
-            "some fall outside of our limits for that. One thing would do it: the released code runs "
-            "its trials in a pool of processes and never seeds NumPy's generator in them. Where "
-            "processes are forked, as on Linux, all begin with the same state, and repeat each other's "
-            "trials. Whether the paper's runs were made so is not known; this is an inference at most."
-        )
+    before = paragraphs(
+        "<b>Repetitions that spread.</b> M plays no part in KL-MS's logs, so its three biases in a "
+        f"row are repetitions of one experiment of {published()['trials']:,} trials. If the trials "
+        "are independent, the standard deviation of the three should be about the standard error "
+        "that as many trials as released have."
     )
+    after = paragraphs(
+        "Where the ratio is large, the printed numbers vary more than independent trials do, and "
+        "some fall outside of our limits for that. One thing would do it: the released code runs "
+        "its trials in a pool of processes and never seeds NumPy's generator in them. Where "
+        "processes are forked, as on Linux, all begin with the same state, and repeat each "
+        "other's trials. Whether the paper's runs were made so is not known: an inference at most."
+    )
+    caption = (
+        "Spread of the three printed biases, beside our standard error for "
+        f"{published()['trials']:,} trials as released. For three values the ratio is above 2.6 "
+        "once in a thousand times."
+    )
+    heads = ["KL-MS", "printed biases", "their spread", "standard error", "ratio"]
+    return before + table(heads, rows, caption, cards=True) + after
 
 
 def least_error(means: tuple[float, ...], rounds: int) -> float:

@@ -57,8 +57,8 @@ def figure(lab: Laboratory, means: tuple[float, ...], horizon: int) -> str:
         if policy == "thompson":
             rows.append((f"{NAMES[policy]}, IPW, M = {few:,}", colour, study.estimates[f"M={few}"]))
         rows.append((f"{NAMES[policy]}, IPW, exact p", colour, study.estimates["exact"]))
-        for name in ("snipw", study.recommended):
-            rows.append((f"{NAMES[policy]}, {WORDS[name]}", colour, study.evaluated[name][0]))
+        for pair in (("snipw", "normal"), study.recommended):
+            rows.append((f"{NAMES[policy]}, {WORDS[pair[0]]}", colour, study.evaluated[pair][0]))
     truth = studies["kl-ms"].truth
     finite = np.concatenate([x[np.isfinite(x)] for _, _, x in rows])
     reach = 1.15 * max(abs(q - truth) for q in np.quantile(finite, [0.03, 0.97]))
@@ -86,12 +86,14 @@ def evaluated(study: Study) -> int:
 def columns(studies: dict[str, Study]) -> dict[str, list[object]]:
     """What `evaluate` answered, one row for each log and estimator."""
     found: dict[str, list[object]] = {
-        "policy": [], "estimator": [], "trial": [], "estimate": [], "low": [], "high": [],
+        "policy": [], "estimator": [], "interval": [], "trial": [], "estimate": [], "low": [],
+        "high": [],
     }  # fmt: skip
     for policy, study in studies.items():
-        for name, (estimate, low, high) in study.evaluated.items():
+        for (estimator, interval), (estimate, low, high) in study.evaluated.items():
             found["policy"] += [policy] * len(estimate)
-            found["estimator"] += [name] * len(estimate)
+            found["estimator"] += [estimator] * len(estimate)
+            found["interval"] += [interval] * len(estimate)
             found["trial"] += range(len(estimate))
             found["estimate"] += estimate.tolist()
             found["low"] += low.tolist()
@@ -103,31 +105,36 @@ def errors(lab: Laboratory, means: tuple[float, ...], horizon: int) -> str:
     """Error and coverage of every estimator, the recommended one first."""
     rows = []
     for policy, study in both(lab, means, horizon).items():
-        order = sorted(WORDS.keys() & study.evaluated.keys(), key=list(WORDS).index)
-        for name in order:
-            estimate, low, high = study.evaluated[name]
+        for pair, (estimate, low, high) in study.evaluated.items():
+            estimator, interval = pair
             covered = float(np.mean((low <= study.truth) & (study.truth <= high)))
             width = f"{float(np.median(high - low)):.4f}"
-            mark = " *" if name == study.recommended else ""
+            mark = " *" if pair == study.recommended else ""
             rows.append([
-                f"{NAMES[policy]}, {WORDS[name]}{mark}",
-                *summary(estimate - study.truth), f"{100 * covered:.1f} %", width, "0",
+                f"{NAMES[policy]}, {WORDS.get(estimator, estimator)}{mark}",
+                *summary(estimate - study.truth), interval, f"{100 * covered:.1f} %", width,
+                invalid(estimate),
             ])  # fmt: skip
         for samples in published()["samples"] if policy == "thompson" else ():
             error = study.errors(f"M={samples}")
             rows.append([
                 f"{NAMES[policy]}, IPW, M = 10<sup>{math.log10(samples):.0f}</sup>",
-                *summary(error), "–", "–", f"{100 * float(np.mean(~np.isfinite(error))):.1f} %",
+                *summary(error), "–", "–", "–", invalid(error),
             ])  # fmt: skip
     return table(
         ["", "bias", "root mean squared error", "median |error|", "95 % of |errors| below",
-         "covered by 95 % intervals", "median width", "invalid"],
+         "95 % interval", "covered", "median width", "invalid"],
         rows,
         f"<b>{instance(means)}.</b> Estimates of the uniform policy's value, by log and estimator; "
         "exact probabilities but for the last three rows. * is what <code>evaluate</code> "
-        "recommends: its interval holds at every time, and so is wide. The other intervals are "
-        "normal ones. † marks a heavy tail.",
+        "recommends; the interval kt holds at every time and whatever the policy, and so is wide. "
+        "† marks a heavy tail.",
     )  # fmt: skip
+
+
+def invalid(values: Array) -> str:
+    """The share of values that do not exist."""
+    return f"{100.0 * float(np.mean(~np.isfinite(values))):.1f} %"
 
 
 def summary(error: Array) -> list[str]:
