@@ -250,7 +250,8 @@ def test_sum_of_inverse_f() -> None:
 
 @pytest.mark.parametrize("zeta", [1.0, 1.2, 2.5])
 def test_ucb_v(zeta: float) -> None:
-    for gap, variance, horizon in itertools.product((0.01, 0.1, 1.0), (0.0, 0.05, 0.25), HORIZONS):
+    cases = itertools.product((0.01, 1.0), (0.0, 0.25), (1, 7, 300, 10**4, 1e20, 1e300))
+    for gap, variance, horizon in cases:
         t, g, v = mpf(horizon), mpf(gap), mpf(variance)
         u = 8 * mpf(zeta) * mpmath.log(t) * (v / g**2 + 2 / g)
         value = 1 + u + t ** (1 - mpf(zeta)) * (24 * v / g**2 + 4 / g)
@@ -271,9 +272,9 @@ def test_ucb_v(zeta: float) -> None:
 
 def test_ucb_v_sums_more_than_beta() -> None:
     """The integral is above Σ β(ζ ln t, t) itself, β(x, t) = 3 inf (ln t/ln α ∧ t) e^{−x/α}."""
-    zeta, horizon, gap = 1.2, 3000, 0.5
+    zeta, horizon, gap = 1.2, 2000, 0.5
     u = 8 * zeta * math.log(horizon) * 2 / gap
-    alpha = np.linspace(1.0001, 3.0, 4000)
+    alpha = np.linspace(1.0001, 3.0, 1000)
     t = np.arange(math.floor(u) + 1, horizon + 1)[:, None]
     terms = np.minimum(np.log(t) / np.log(alpha), t) * np.exp(-zeta * np.log(t) / alpha)
     rest = 1 + u + horizon ** (1 - zeta) * 4 / gap
@@ -308,23 +309,22 @@ def test_closed_forms() -> None:
 def test_worst_cases_of_maillard_sampling() -> None:
     for arms in (2, 3, 17, 1000):
 
-        def head(x: Any, factor: Any, scale: Any) -> Any:
-            return x + factor * e2(scale * x**2) / x
+        def head(x: float, factor: float, scale: float) -> float:
+            return x + factor * max(math.log(scale * x * x), 2.0) / x
 
-        share = 1 - mpf(1) / arms
+        share = 1.0 - 1.0 / arms
         for found, factor, scale in (
-            (theory.worst_case_constants(arms)[0], mpf("140.5") * share, mpf(arms) / 8),
-            (float(theory.ms_worst_case(arms, 1e6)) / math.sqrt(arms * 1e6),
-             mpf("31.5") * share, mpf(arms) / 2),
-        ):  # fmt: skip
-            start = float(found) / 2
-            best = min(head(mpf(x), factor, scale) for x in np.linspace(start / 4, 3 * start, 3000))
+            (theory.worst_case_constants(arms)[0], 140.5 * share, arms / 8),
+            (theory.ms_worst_case(arms, 1e6) / math.sqrt(arms * 1e6), 31.5 * share, arms / 2),
+        ):
+            tried = np.linspace(found / 8, 1.5 * found, 3000).tolist()
+            best = min(head(x, factor, scale) for x in tried)
             assert abs(found / best - 1) < 1e-3
         root, linear = theory.worst_case_constants(arms)
         expected = mpf(float(root)) * mpmath.sqrt(mpf("0.1875") * arms * 10**6)
         expected += mpf(float(linear)) * mpmath.log(10**6)
         assert near(theory.worst_case(0.25, arms, 10**6), expected)
-    arms = np.arange(2, 5000)
+    arms = np.unique(np.geomspace(2, 1e6, 300).astype(int))
     assert (theory.worst_case_constants(arms)[0] < 41.0 * np.sqrt(np.log(arms))).all()
 
 
@@ -498,9 +498,8 @@ def test_fewer_rounds_than_arms() -> None:
     """Each arm once: at most the T largest gaps, and that is what pulling in order can cost."""
     means = [0.1, 0.2, 0.3, 0.9, 0.8]
     for horizon, expected in ((1, 0.8), (2, 1.5), (3, 2.1), (4, 2.2), (5, 2.2)):
-        for slug in ("kl-ms", "ms", "kl-ucb", "moss", "ucb1"):
-            found = mb.bounds(means, horizon, slug)
-            assert found.best(slug) == pytest.approx(expected)
+        found = mb.bounds(means, horizon, ["kl-ms", "ms", "kl-ucb", "moss", "ucb1"])
+        assert all(found.best(slug) == pytest.approx(expected) for slug in found.policies)
 
 
 @pytest.mark.parametrize("name", [n for n in EVERY if not n.startswith("kl-ucb++/arm")])
@@ -513,9 +512,9 @@ def test_bounds_rise_with_the_horizon(name: str) -> None:
         assert (np.diff(values) >= -1e-12 * values[1:]).all(), means
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(
-    st.lists(st.floats(0, 1), min_size=2, max_size=5),
+    st.lists(st.floats(0, 1), min_size=2, max_size=4),
     st.integers(1, 10**12),
     st.randoms(use_true_random=False),
 )
@@ -671,6 +670,15 @@ def test_bounds_hold_in_simulation(means: tuple[float, ...]) -> None:
             if not known.tuned:
                 values = found.curve(slug, runs.rounds.astype(float))
                 assert (runs.regret - 6 * runs.error <= values + 1e-9).all(), (slug, horizon)
+
+
+def test_what_is_simulated_is_what_the_bounds_are_about() -> None:
+    """KL-UCB-switch without a horizon would be another policy, with another bound."""
+    for slug, known in THEORIES.items():
+        name, parameters = known.made(700)
+        policy = mb.policy(name, arms=2, **parameters)
+        assert policy.slug == slug
+        assert policy.parameters.get("horizon") == (700 if known.tuned else None)
 
 
 @pytest.mark.slow

@@ -43,6 +43,11 @@ class Theory:
     #: Whether every arm is pulled once before anything else.
     forced: bool = True
 
+    def made(self, horizon: int) -> tuple[str, dict[str, Any]]:
+        """The policy that the bounds are about, as a simulation of so many rounds takes it."""
+        # Some that may know their horizon are another policy, with other bounds, when they do not.
+        return self.slug, self.parameters | ({"horizon": horizon} if self.tuned else {})
+
     def trivial(self, means: Any, horizon: Any) -> Any:
         """What the policy cannot exceed whatever it does."""
         if self.forced:

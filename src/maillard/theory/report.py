@@ -102,7 +102,7 @@ class Bounds:
 
         if np.ndim(self.horizon) > 0:
             raise ValueError("a simulation needs a single horizon")
-        named: list[Any] = [(slug, THEORIES[slug].parameters) for slug in self.policies]
+        named: list[Any] = [THEORIES[slug].made(self.horizon) for slug in self.policies]
         result = simulate(
             named, Bernoulli(self.means.tolist()), self.horizon, trials, seed, checkpoints=64
         )
