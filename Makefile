@@ -32,9 +32,9 @@ lint: .venv/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# Other packages are installed, each into an environment of its own; writes docs/benchmarks.md.
 bench: .venv/ready
-	$(BIN)/python benchmarks/online.py
-	$(BIN)/python benchmarks/thompson.py
+	$(BIN)/python benchmarks/page.py
 
 docs: .venv/ready
 	$(BIN)/python docs/build.py

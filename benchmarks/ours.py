@@ -29,6 +29,13 @@ def by_trial(block: Kernel) -> bool:
     return any(by_trial(other) for other in named if hasattr(other, "__kernel__"))
 
 
+def scalar(program: Any) -> bool:
+    """Whether the engine takes the trials of a block one by one, for a rule or an integral."""
+    return program.path == "engine" and (
+        program.integrated or by_trial(blocks.deciding_block(program.policy))
+    )
+
+
 class Simulated:
     """A policy in a Bernoulli environment, compiled."""
 
@@ -37,8 +44,7 @@ class Simulated:
         self.program: Any = engine.program(policy, Bernoulli(means.tolist())).compile()
         #: "engine" (blocks of trials in compiled code) or "online" (the online policy, in a loop).
         self.path: str = self.program.path
-        #: Whether the policy's rule takes the trials of a block one by one.
-        self.scalar = self.path == "engine" and by_trial(blocks.deciding_block(policy))
+        self.scalar = scalar(self.program)
         self.trials = LANES if self.path == "engine" else 1
         self.run(100)
 

@@ -77,7 +77,8 @@ does when it is shown the way.
 
 Nanoseconds per step and core. *Path* is how the simulator runs a policy: `engine`, in compiled
 blocks of {lanes} trials and SIMD code; `scalar`, in the same blocks, but with a rule that takes the
-trials one by one; `online`, through the policy's online form where the engine cannot.
+trials one by one, as top-two Thompson sampling needs an integral for every decision; `online`,
+through the policy's online form where the engine cannot.
 
 {steps}
 
@@ -94,10 +95,17 @@ gains less than it could.
 
 {threads}
 
+## Logs of decisions
+
+`collect` with {runs} runs of {horizon:,} rounds: every decision with its propensity and reward.
+
+{rows}
+
 ## First use
 
 A new Python process that imports the library and simulates a policy for the first time, with
-nothing compiled yet and with what an earlier process left in the cache.
+nothing compiled yet and with what an earlier process left in the cache. Most of the first is the
+engine, which all policies share.
 
 {first_use}
 """
@@ -117,6 +125,8 @@ def text(simulated: simulation.Results, compared: peers.Results, where: list[str
         steps=simulation.table_of_steps(simulated),
         arms=simulation.table_of_arms(simulated),
         threads=simulation.table_of_threads(simulated),
+        runs=simulation.RUNS,
+        rows=simulation.table_of_rows(simulated),
         first_use=simulation.table_of_first_use(simulated),
     )
 

@@ -2,9 +2,10 @@
 
     python benchmarks/simulation.py [--rounds N] [--only POLICY …] [--quick]
 
-Four measurements: nanoseconds per step and core on 2 and 10 arms; the cost per arm from 10 arms to
-1,000; what threads gain; and the first use of a policy by a new process, imports and compilation
-included. CPU time, best of several, all cases taking turns; elapsed time where threads are counted.
+Five measurements: nanoseconds per step and core on 2 and 10 arms; the cost per arm from 10 arms to
+1,000; what threads gain; rows of a log that `collect` makes; and the first use of a policy by a new
+process, imports and compilation included. CPU time, best of several, all cases taking turns;
+elapsed time where threads are counted.
 """
 
 import argparse
@@ -37,7 +38,6 @@ from timing import (
 
 import maillard as mb
 
-FOLDER = Path(__file__).parent
 #: The reference among the policies, and the one of which the yardstick is written.
 REFERENCE = "kl-ms"
 #: One of each kind of rule, for the measurements that are too long for all.
@@ -57,6 +57,8 @@ class Results:
     arm: dict[tuple[str, int], float] = field(default_factory=dict)
     #: Elapsed seconds by (policy, arms, threads), for the same number of trials.
     threads: dict[tuple[str, int, int], float] = field(default_factory=dict)
+    #: Million rows a second and core by (policy, arms, where to).
+    rows: dict[tuple[str, int, str], float] = field(default_factory=dict)
     #: CPU seconds by (what, "cold" or "warm").
     first_use: dict[tuple[str, str], float] = field(default_factory=dict)
     rounds: int = 0
@@ -136,18 +138,54 @@ def measure_threads(names: list[str], counts: list[int], rounds: int, results: R
 
 
 # --------------------------------------------------------------------------------------------------
+# Logs
+
+MEMORY, PARQUET = "in memory", "written to Parquet"
+#: Runs of `HORIZON` rounds: 5 million rows.
+RUNS = 512
+
+
+def measure_collect(names: list[str], rounds: int, results: Results) -> None:
+    """Million rows of decisions a second and core, propensities and all."""
+    cases: dict[tuple[str, int, str], Callable[[], float]] = {}
+
+    def logged(name: str, means: list[float], where: str) -> float:
+        with tempfile.TemporaryDirectory() as folder:
+            out = Path(folder, "log") if where == PARQUET else None
+            return cpu_seconds(
+                lambda: mb.collect(name, mb.Bernoulli(means), HORIZON, RUNS, out=out)
+            )
+
+    for name in names:
+        for arms, means in INSTANCES.items():
+            mb.collect(name, mb.Bernoulli(means.tolist()), 100)
+            for where in (MEMORY, PARQUET):
+                cases[name, arms, where] = functools.partial(logged, name, means.tolist(), where)
+    for case, seconds in best_interleaved(cases, rounds, "logs").items():
+        results.rows[case] = RUNS * HORIZON / seconds / 1e6
+
+
+# --------------------------------------------------------------------------------------------------
 # First use
 
-USE = "import sys, numpy, ours; [ours.Simulated(x, numpy.array([0.8, 0.9])) for x in sys.argv[1:]]"
+#: What somebody does who has just installed the library, in a script.
+USE = """
+import sys
+import maillard as mb
+given = {"fixed": {"weights": [1.0, 1.0]}}
+names = [(name, given.get(name, {})) for name in sys.argv[1:]]
+mb.simulate(names, mb.Bernoulli([0.8, 0.9]), horizon=100, trials=64)
+"""
 
 
 def process_seconds(code: str, arguments: list[str], cache: str) -> float:
     """CPU seconds of a whole new process."""
+    # Modules are kept as bytecode, as an installer leaves them, whatever the caller prefers.
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(
         [sys.executable, "-c", code, *arguments],
-        cwd=FOLDER,
-        env={**os.environ, "MAILLARD_CACHE_DIR": cache},
+        env={**environment, "MAILLARD_CACHE_DIR": cache},
         check=True,
     )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -159,6 +197,7 @@ def measure_first_use(names: list[str], rounds: int, results: Results) -> None:
     with tempfile.TemporaryDirectory() as folder:
         caches = {name: str(Path(folder, name)) for name in names}
         shared = str(Path(folder, "of all policies"))
+        process_seconds(USE, [REFERENCE], str(Path(folder, "for the bytecode")))
         for name in names:
             results.first_use[name, "cold"] = process_seconds(USE, [name], caches[name])
             say(f"{name}: {results.first_use[name, 'cold']:.2f} s in a fresh cache")
@@ -191,6 +230,8 @@ def measure(names: list[str], rounds: int, quick: bool = False) -> Results:
         measure_arms(sample, min(rounds, 3), results)
         cores = os.cpu_count() or 1
         measure_threads(sample, sorted({1, 2, cores}) if cores > 1 else [1], rounds, results)
+        exact = [name for name in sample if name != "thompson"]  # whose log is integrals
+        measure_collect(exact, min(rounds, 3), results)
         measure_first_use(names, min(rounds, 3), results)
     return results
 
@@ -237,6 +278,15 @@ def table_of_threads(results: Results) -> str:
     return table(["times as fast with", *(f"{c} thread{'s' * (c > 1)}" for c in counts)], rows)
 
 
+def table_of_rows(results: Results) -> str:
+    names = dict.fromkeys((name, arms) for name, arms, _ in results.rows)
+    rows = [
+        [f"{name}, {arms} arms", *(number(results.rows[name, arms, x]) for x in (MEMORY, PARQUET))]
+        for name, arms in names
+    ]
+    return table(["million rows a second and core", MEMORY, PARQUET], rows)
+
+
 def table_of_first_use(results: Results) -> str:
     names = dict.fromkeys(name for name, _ in results.first_use)
     rows = [
@@ -259,7 +309,7 @@ def main() -> None:
     results = measure(names, options.rounds, options.quick)
     print(table_of_steps(results))
     if not options.quick:
-        for part in (table_of_arms, table_of_threads, table_of_first_use):
+        for part in (table_of_arms, table_of_threads, table_of_rows, table_of_first_use):
             print(f"\n{part(results)}")
 
 

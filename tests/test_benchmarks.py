@@ -35,7 +35,9 @@ def test_scripts_parse_and_say_what_they_are(script: Path) -> None:
     assert ast.get_docstring(tree)
 
 
-@pytest.mark.parametrize("name", ["sketch", "simulation", "peers", "peer_work", "page", "evaluation"])
+@pytest.mark.parametrize(
+    "name", ["sketch", "simulation", "peers", "peer_work", "page", "evaluation"]
+)
 def test_help(name: str) -> None:
     done = subprocess.run(
         [sys.executable, str(FOLDER / f"{name}.py"), "--help"],
@@ -155,7 +157,8 @@ def test_the_table_says_which_rules_are_scalar(
     benchmark_modules: dict[str, ModuleType], name: str, scalar: bool
 ) -> None:
     ours = benchmark_modules["ours"]
-    assert ours.by_trial(ours.blocks.deciding_block(ours.make(name, 3))) == scalar
+    program = ours.engine.program(ours.make(name, 3), ours.Bernoulli([0.2, 0.3, 0.6]))
+    assert ours.scalar(program) == scalar
 
 
 def made_up(modules: dict[str, ModuleType]) -> tuple[object, object]:
@@ -174,6 +177,7 @@ def made_up(modules: dict[str, ModuleType]) -> tuple[object, object]:
         simulated.step |= {("kl-ms", arms): 12.5, ("npts", arms): 40_000.0}
     simulated.arm = {("kl-ms", arms): 4.0 for arms in simulation.ARMS}
     simulated.threads = {("kl-ms", 2, 1): 1.0, ("kl-ms", 2, 2): 0.5}
+    simulated.rows = {("kl-ms", 2, to): 9.5 for to in (simulation.MEMORY, simulation.PARQUET)}
     simulated.first_use = {("kl-ms", "cold"): 4.5, ("kl-ms", "warm"): 0.4}
     return simulated, compared
 
@@ -186,6 +190,7 @@ def test_the_page_says_what_was_measured(benchmark_modules: dict[str, ModuleType
     assert "| UCB1 | river | 2,500 | 125 | 0.500 | 250 |" in lines
     assert "| npts | online | 40,000 | 3,200 | 4,000 | 40,000 | 3,200 | 4,000 |" in lines
     assert "| kl-ms, 2 arms | 1.00 | 2.00 |" in lines
+    assert "| kl-ms, 2 arms | 9.50 | 9.50 |" in lines
     assert "- coba: cannot be installed: no reason" in lines
     assert "| Thompson sampling | coba" not in page
 
