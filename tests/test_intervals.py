@@ -11,7 +11,7 @@ from scipy import stats
 from maillard.evaluation import passes
 from maillard.evaluation.arrays import ArrayLog
 from maillard.evaluation.evaluation import Evaluation, evaluate
-from maillard.evaluation.likelihood import likelihood_ends
+from maillard.evaluation.likelihood import budget_of, likelihood_ends
 from maillard.evaluation.sequences import (
     _CEILINGS,
     _SHARES,
@@ -391,6 +391,8 @@ def test_likelihood_ends_take_many_logs_at_once() -> None:
 
 def test_likelihood_ratio_in_other_units_and_in_the_limit() -> None:
     """Of many rows it is 2.4477/1.96 as wide as the normal interval; a range scales it."""
+    assert budget_of(0.05, 1) == budget_of(0.05, 2) == pytest.approx(math.log(20))
+    assert budget_of(0.1, 7) == pytest.approx(stats.chi2.isf(0.1, 7) / 2)
     log = uniform_log(7, 40_000)
     found = evaluate(log, estimators="dm", intervals=["likelihood-ratio", "normal"])
     wide, normal = ends(found, "dm", "likelihood-ratio"), ends(found, "dm", "normal")
