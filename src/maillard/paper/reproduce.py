@@ -84,15 +84,15 @@ def reproduce(
     chosen = size if isinstance(size, Size) else _size(size)
     count = (os.cpu_count() or 1) if workers is None else whole("workers", workers)
     root = whole("seed", seed, low=0)
+    scripts = [_script(name) for name in EXPERIMENTS]
     started = time.monotonic()
     with _folder(Path(out)) as folder:
         lab = Laboratory(chosen, folder, seed=root, workers=count, progress=progress)
         parts = []
-        for number, name in enumerate(EXPERIMENTS, start=1):
-            experiment = _script(name)
+        for number, script in enumerate(scripts, start=1):
             if told is not None:
-                told(f"{number} of {len(EXPERIMENTS)}: {str(experiment.__doc__).splitlines()[0]}")
-            parts.append(experiment.run(lab))
+                told(f"{number} of {len(scripts)}: {str(script.__doc__).splitlines()[0]}")
+            parts.append(script.run(lab))
         seconds = time.monotonic() - started
         findings = [finding for part in parts for finding in part.findings]
         report = Report(Path(out) / "index.html", chosen.name, seed, findings, seconds)
