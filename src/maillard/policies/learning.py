@@ -8,10 +8,6 @@ from ..compiled import kernel
 
 #: The arguments of every update: state, memory, arm, scaled reward, propensity, round, parameters.
 SIGNATURE = "void(float64[:, ::1], float64[::1], int64, float64, float64, float64, float64[::1])"
-BATCH_SIGNATURE = (
-    "void(float64[:, ::1], float64[::1], int64[::1], float64[::1], float64[::1], float64[::1], "
-    "float64[::1])"
-)
 
 PULLS = 0
 TOTAL = 1
@@ -22,11 +18,6 @@ LOSS = 2
 
 def loss_estimate(*arguments: float) -> float:
     """Open: what a loss of 1 − reward adds to the chosen arm's estimated cumulative loss."""
-    raise NotImplementedError
-
-
-def learn(*arguments: Any) -> None:
-    """Open: one of the updates below."""
     raise NotImplementedError
 
 
@@ -86,10 +77,3 @@ def count_loss(state, memory, arm, reward, propensity, t, parameters):
     state[LOSS, arm] += loss_estimate(
         reward, propensity, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, t, arms, p0, p1, p2, p3, p4, p5, p6, p7
     )
-
-
-@kernel
-def learn_batch(state, memory, arms, rewards, propensities, rounds, parameters):
-    """Updates one after the other, in the order given."""
-    for i in range(arms.size):
-        learn(state, memory, arms[i], rewards[i], propensities[i], rounds[i], parameters)
