@@ -70,21 +70,29 @@ class Table:
         )
 
 
-def pandas_of(table: Any) -> Any:
-    """An Arrow table as a pandas frame."""
-    try:
-        import pandas  # noqa: F401
-    except ImportError:
-        raise ValueError("pandas is not installed: pip install pandas, or use to_arrow()") from None
-    return table.to_pandas()
+class Framed:
+    """What has a method `to_arrow` becomes a frame of pandas or Polars, where that is installed."""
 
+    def to_arrow(self) -> Any:
+        """A pyarrow table."""
+        raise NotImplementedError
 
-def polars_of(table: Any) -> Any:
-    """An Arrow table as a Polars frame."""
-    try:
-        import polars
-    except ImportError:
-        raise ValueError(
-            "Polars is not installed: pip install 'maillard[polars]', or use to_arrow()"
-        ) from None
-    return polars.from_arrow(table)
+    def to_pandas(self) -> Any:
+        """The table of `to_arrow` as a pandas frame, where pandas is installed."""
+        try:
+            import pandas  # noqa: F401
+        except ImportError:
+            raise ValueError(
+                "pandas is not installed: pip install pandas, or use to_arrow()"
+            ) from None
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> Any:
+        """The table of `to_arrow` as a Polars frame, where Polars is installed."""
+        try:
+            import polars
+        except ImportError:
+            raise ValueError(
+                "Polars is not installed: pip install 'maillard[polars]', or use to_arrow()"
+            ) from None
+        return polars.from_arrow(self.to_arrow())

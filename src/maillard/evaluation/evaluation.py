@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..logs.remote import RemoteLog, is_table
+from ..tables import Framed
 from . import catalogue, pushdown
 from .diagnostics import Diagnostics
 from .estimators import ArmSums, Estimator, Point, Setting
@@ -44,7 +45,7 @@ class Estimate(NamedTuple):
 
 
 @dataclass
-class Evaluation:
+class Evaluation(Framed):
     """What a log says of a target: estimates, the recommended one first, and what to distrust."""
 
     target: str
@@ -104,18 +105,6 @@ class Evaluation:
             [{"target": self.target, **estimate.to_dict()} for estimate in self.estimates],
             metadata={"recommended": self.recommended or ""},
         )
-
-    def to_pandas(self) -> Any:
-        """The same as a pandas frame, where pandas is installed."""
-        from ..tables import pandas_of
-
-        return pandas_of(self.to_arrow())
-
-    def to_polars(self) -> Any:
-        """The same as a Polars frame, where Polars is installed."""
-        from ..tables import polars_of
-
-        return polars_of(self.to_arrow())
 
     def plot(self, path: Any = None) -> Any:
         """Estimates with intervals, the weights' distribution and the estimates as rows came in.

@@ -7,6 +7,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..tables import Framed
 from . import checks
 from .codes import Coder, is_lists, is_number, is_text, labels_in, matrix, numbers
 from .opening import opened
@@ -17,7 +18,7 @@ from .sources import Source
 SIZE: Final = 1 << 16
 
 
-class Log:
+class Log(Framed):
     """Decisions of a policy: the arm of each, its propensity and its reward.
 
     Nothing is read before it is asked for, and never more than a batch of rows at a time. Make one
@@ -272,18 +273,6 @@ class Log:
 
         schema = log_schema(self)
         return pa.Table.from_batches(rows_to_write(self, schema), schema)
-
-    def to_pandas(self) -> Any:
-        """The whole log as a pandas frame, where pandas is installed."""
-        from ..tables import pandas_of
-
-        return pandas_of(self.to_arrow())
-
-    def to_polars(self) -> Any:
-        """The whole log as a Polars frame, where Polars is installed."""
-        from ..tables import polars_of
-
-        return polars_of(self.to_arrow())
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         """The rows for any library that speaks Arrow's C interface."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..tables import Framed
 from .curve import Curve, Ranges, joined, missing
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ Array = NDArray[np.float64]
 _SHARED = ("environment", "horizon", "seed", "paired", "quantiles")
 
 
-class Result:
+class Result(Framed):
     """The curves of a few policies in one environment.
 
     ``result["kl-ms"]`` is a policy's curve, with one row for each round of `rounds`: `regret`,
@@ -160,18 +161,6 @@ class Result:
         from .parquet import table_of
 
         return table_of(self)
-
-    def to_pandas(self) -> Any:
-        """The same as a pandas frame, where pandas is installed."""
-        from ..tables import pandas_of
-
-        return pandas_of(self.to_arrow())
-
-    def to_polars(self) -> Any:
-        """The same as a Polars frame, where Polars is installed."""
-        from ..tables import polars_of
-
-        return polars_of(self.to_arrow())
 
     def to_parquet(self, path: str | Path) -> None:
         """Write the table, and the integers behind it, so that `read` gives back the same bits."""
