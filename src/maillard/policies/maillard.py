@@ -11,7 +11,7 @@ from ..divergence import (
     kl_geometric,
     kl_poisson,
 )
-from ..numeric import log, log1p
+from ..numeric import log
 from .families import Weighted
 from .parameters import SCALE, Parameter
 from .policy import ANY_RANGE
@@ -125,9 +125,10 @@ class MSPlus(Weighted):
     def log_weight(pulls, mean, best, t, B, C, D, n_inside, variance):
         gap = best - mean
         x = gap * gap / (2.0 * variance)
-        inflation = D * (pulls * x if n_inside != 0.0 else x)
-        others = -pulls * x + log1p(inflation)
-        return log(B) + log1p(C * log1p(log(t / pulls))) if gap == 0.0 else others
+        best_factor = B * (1.0 + C * log(1.0 + log(t / pulls)))
+        factor = 1.0 + D * (pulls * x if n_inside != 0.0 else x)
+        # One logarithm for both: an error of 1e-16 in a log-weight is one in the weight.
+        return log(best_factor if gap == 0.0 else factor) - pulls * x
 
 
 @kernel

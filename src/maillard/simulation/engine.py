@@ -132,7 +132,8 @@ class Program:
         self.policy, self.environment = policy, environment
         #: Whether each choice's probability comes with it; else only the choice does.
         self.exact = not isinstance(policy, Perturbed) or isinstance(policy, TopTwoThompson)
-        self._always_integrated = isinstance(policy, TopTwoThompson)
+        #: Whether the probabilities of its random draws are integrated even where nobody asks.
+        self.integrated = isinstance(policy, TopTwoThompson)
         self._blocks: dict[bool, tuple[Kernel, ...]] = {}
 
     def compile(self) -> "Program":
@@ -146,7 +147,7 @@ class Program:
         exact = exact and not self.exact
         if exact not in self._blocks:
             late = self.environment.delay is not None
-            integrated = exact or self._always_integrated
+            integrated = exact or self.integrated
             self._blocks[exact] = (
                 build(deciding_block(self.policy, apart=late, exact=integrated), DECIDE),
                 quadrature() if integrated else build(no_integral, INTEGRATE),
@@ -263,17 +264,20 @@ class Program:
             opening = loop.SHUFFLED if policy.initial == "shuffled" else loop.IN_ORDER
         low, high = policy.rewards
         # The family of random draws to integrate, if any are.
-        integrated = exact or self._always_integrated
+        integrated = exact or self.integrated
         family = policy.family if isinstance(policy, Perturbed) and integrated else -1
+        feedback = self._feedback(horizon)
+        late, summed = feedback[0] != loop.IMMEDIATE, arm_sums.size > 0
+        space = loop.space(world.laws, feedback[2], late, summed)
         _engine()(
             *self._blocks_for(exact),
-            family, self._always_integrated,
+            family, self.integrated,
             policy._state, policy._memory, policy._numbers,
             opening, policy.floor, policy._coin is not None, low, high,
             exact or policy.needs_propensity or marks.size == 0,
             world.knots, world.laws, world.mean_table, world.drifts,
-            *self._feedback(horizon),
-            horizon, marks, *streams, first, trials, *at_marks, arm_sums, *decisions,
+            *feedback,
+            horizon, marks, *streams, first, trials, *at_marks, arm_sums, *decisions, *space,
         )  # fmt: skip
 
 

@@ -1,12 +1,12 @@
 """The engine: blocks of trials advance together, one compiled loop for all policies and worlds."""
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from ..compiled import kernel, wide
 from ..environments.environment import PAY
-from ..numeric import INFINITY, exp, log
+from ..numeric import INFINITY, NAN, exp, log
 from ..policies.learning import PULLS
 from ..policies.quadrature import SIGNATURE as INTEGRATE
 from ..policies.rules import CHANCE
@@ -31,7 +31,9 @@ RUN: Final = (
     "int64, int64[::1], uint64, uint64, int64, int64, "  # horizon, checkpoints, seeds, trials
     "int64[:, ::1], float64[:, :, ::1], "  # results at the checkpoints
     "float64[:, :, ::1], "  # each arm's sums at the horizon
-    "int32[:, ::1], float64[:, :, ::1])"  # every decision
+    "int32[:, ::1], float64[:, :, ::1], "  # every decision
+    "float64[:, ::1], float64[:, ::1], float64[:, ::1], "  # the rest is `space`
+    "int32[:, :, ::1], float64[:, :, ::1], float64[:, ::1], float64[:, ::1])"
 )
 
 #: What is written down at a checkpoint for each trial, and of each decision.
@@ -111,30 +113,32 @@ def scale(low, high, reward):
 
 
 @kernel
-def integrate_all(integrate, family, revived, work, laws, chance, state):
+def integrate_all(integrate, family, revived, work, laws, state):
     """P(arm a's draw is the largest) into its row of the state, trial by trial.
 
     The quadrature is a function that is passed in: it is long, and compiled once for all.
     """
+    chance, unused = laws[3], laws[4]
     for l in range(LANES):
         for a in range(chance.size):
             for i in range(3):
                 laws[i, a] = work[i, a, l]
         integrate(family, laws, -1, chance)
         if revived:
-            revive(integrate, family, laws, chance)
+            revive(integrate, family, laws, chance, unused)
         for a in range(chance.size):
             state[CHANCE, a, l] = chance[a]
 
 
 @kernel
-def revive(integrate, family, laws, chance):
+def revive(integrate, family, laws, chance, unused):
     """Proportions for all but the likeliest arm where their chances underflow together.
 
     As `TopTwoThompson._prepare`, whose second candidate is drawn from them.
     """
-    leader = np.argmax(chance)
-    rest = 0.0
+    leader, rest = 0, 0.0
+    for a in range(chance.size):
+        leader = a if chance[a] > chance[leader] else leader
     for a in range(chance.size):
         rest += chance[a] if a != leader else 0.0
     if rest >= FAINT:
@@ -142,7 +146,7 @@ def revive(integrate, family, laws, chance):
     top = -INFINITY
     for a in range(chance.size):
         if a != leader:
-            chance[a] = integrate(family, laws, a, np.empty(chance.size))
+            chance[a] = integrate(family, laws, a, unused)
             top = max(top, chance[a])
     for a in range(chance.size):
         if a != leader:
@@ -154,13 +158,15 @@ def revive(integrate, family, laws, chance):
 
 
 @kernel
-def turn_world(step, knot, knots, laws, means, drifts, law, mean):
-    """The laws and means of this round; returns the last knot that has been passed."""
-    last = knots.size - 1
-    moved = False
-    while knot < last and knots[knot + 1] <= step + 1:
-        knot += 1
-        moved = True
+def turn_world(step, knots, laws, means, drifts, law, mean):
+    """The laws and means of this round: those of the last knot that has come, or on the way on."""
+    knot, after, last = 0, knots.size, knots.size - 1
+    while after - knot > 1:
+        middle = (knot + after) // 2
+        if knots[middle] <= step + 1:
+            knot = middle
+        else:
+            after = middle
     if drifts and knot < last:
         span = float(knots[knot + 1] - knots[knot])
         share = float(step + 1 - knots[knot]) / span
@@ -169,12 +175,11 @@ def turn_world(step, knot, knots, laws, means, drifts, law, mean):
                 old, new = laws[knot, i, a], laws[knot + 1, i, a]
                 law[i, a] = old + share * (new - old)
             mean[a] = means[knot, a] + share * (means[knot + 1, a] - means[knot, a])
-    elif moved or step == 0:
+    elif knots[knot] == step + 1:
         for a in range(mean.size):
             for i in range(law.shape[0]):
                 law[i, a] = laws[knot, i, a]
             mean[a] = means[knot, a]
-    return knot
 
 
 @kernel
@@ -266,6 +271,36 @@ def collect_post(calendar, luggage, slot, arm, reward, propensity, t, live):
 # The loop
 
 
+def space(laws: Any, longest: int, late: bool, summed: bool) -> tuple[Any, ...]:
+    """Arrays that the loop needs beside those of every step: made here, it compiles faster."""
+    arms, slots = laws.shape[2], longest + 1  # a slot that stays empty where no reward is late
+    return (
+        np.zeros(laws.shape[1:]), np.zeros((2, arms)), np.zeros((5, arms)),
+        np.zeros((5, slots, LANES), np.int32), np.zeros((3, slots, LANES)),
+        np.zeros((arms if late else 0, LANES)), np.zeros((SUMS * arms if summed else 0, LANES)),
+    )  # fmt: skip
+
+
+@kernel
+def begin_trials(start, start_memory, state, memory, played, sums):
+    """Every lane as a policy that has seen nothing; its means are those of no rewards."""
+    rows, arms = start.shape
+    for a in range(arms):
+        for l in range(LANES):
+            for i in range(rows):
+                state[i, a, l] = start[i, a]
+            state[rows, a, l] = NAN
+    for i in range(start_memory.size):
+        for l in range(LANES):
+            memory[i, l] = start_memory[i]
+    for a in range(played.shape[0]):
+        for l in range(LANES):
+            played[a, l] = 0.0
+    for row in range(sums.shape[0]):
+        for l in range(LANES):
+            sums[row, l] = 0.0
+
+
 @kernel
 def run(
     decide, integrate, finish, learn, pay,
@@ -278,27 +313,23 @@ def run(
     pulls_at, trial_at,
     arm_sums,
     arm_log, log_columns,
+    law, of_arms, laws_of_one, calendar, luggage, played, sums,
 ):  # fmt: skip
     """Trials `first` … `first` + `trials` − 1, from their first round to the horizon."""
     wide()
     arms, rows = start.shape[1], start.shape[0]
     late, changing = feedback != IMMEDIATE, knots.size > 1
     logged, summed = arm_log.size > 0, arm_sums.size > 0
+    slots = calendar.shape[1]
     state, memory = np.empty((rows + 1, arms, LANES)), np.empty((start_memory.size, LANES))
-    weight, work = np.empty((arms, LANES)), np.zeros((WORK, arms, LANES))
+    weight, work = np.empty((arms, LANES)), np.empty((WORK, arms, LANES))
     rng, noise = np.empty(WORDS, np.uint64), np.empty(WORDS, np.uint64)
-    arm, due = np.zeros(LANES, np.uint64), np.zeros(LANES, np.uint64)
-    numbers = np.zeros((12, LANES))
+    arm, due = np.empty(LANES, np.uint64), np.empty(LANES, np.uint64)
+    numbers = np.empty((12, LANES))
     coin, edge, mass, share = numbers[0], numbers[1], numbers[2], numbers[3]
     t, live, propensity, reward = numbers[4], numbers[5], numbers[6], numbers[7]
     regret, earned, seen, decided = numbers[8], numbers[9], numbers[10], numbers[11]
-    laws_of_one, chance = np.empty((3, arms)), np.empty(arms)
-    law, mean, gap = np.empty(laws.shape[1:]), np.empty(arms), np.empty(arms)
-    slots = longest + 1  # one that stays empty where no reward is late
-    calendar = np.zeros((5, slots, LANES), np.int32)
-    luggage = np.zeros((3, slots, LANES))
-    played = np.zeros((arms if late else 0, LANES))
-    sums = np.zeros((SUMS * arms if summed else 0, LANES))
+    mean, gap = of_arms[0], of_arms[1]
     for l in range(LANES):
         share[l] = floor
     for begin in range(0, trials, LANES):
@@ -306,24 +337,20 @@ def run(
         for l in range(LANES):
             seed_lane(rng, l, seed, first + begin + l)
             seed_lane(noise, l, noise_seed, first + begin + l)
-            state[:rows, :, l] = start
-            state[rows, :, l] = np.nan  # the mean of no rewards
-            memory[:, l] = start_memory
             regret[l], earned[l], seen[l], live[l], propensity[l] = 0.0, 0.0, 0.0, 1.0, 1.0
+        begin_trials(start, start_memory, state, memory, played, sums)
         clear_calendar(calendar)
-        played[:] = 0.0
-        sums[:] = 0.0
-        mark, knot, opened = 0, 0, opening == AT_ONCE
+        mark, opened = 0, opening == AT_ONCE
         for step in range(horizon):
             if changing or step == 0:
-                knot = turn_world(step, knot, knots, laws, means, drifts, law, mean)
+                turn_world(step, knots, laws, means, drifts, law, mean)
                 measure_gaps(mean, gap)
             for l in range(LANES):
                 t[l] = (seen[l] if late else float(step)) + 1.0
             if late or opened or step >= arms:
                 decide(state, memory, t, parameters, work, rng, weight)
                 if family >= 0:
-                    integrate_all(integrate, family, revived, work, laws_of_one, chance, state)
+                    integrate_all(integrate, family, revived, work, laws_of_one, state)
                     finish(state, memory, t, parameters, work, rng, weight)
             if not opened:
                 opened = not open_with(opening, state[PULLS], weight, edge, late or step >= arms)

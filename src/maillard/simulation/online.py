@@ -136,7 +136,7 @@ class _Block:
         self.plays = np.zeros((self.world.arms, count), dtype=np.int64)
         self.regret, self.earned, self.paid = np.zeros(count), np.zeros(count), np.zeros(count)
         self.gaps = np.zeros(self.world.arms)
-        self.arm, self.knot = np.zeros(LANES, np.uint64), 0
+        self.arm = np.zeros(LANES, np.uint64)
         self.law, self.mean = np.zeros(self.world.laws.shape[1:]), np.zeros(self.world.arms)
 
     def best_probabilities(self, step: int) -> Any:
@@ -185,8 +185,7 @@ class _Block:
         """The world of this round."""
         world = self.world
         if step == 0 or world.knots.size > 1:
-            self.knot = loop.turn_world(
-                step, self.knot, world.knots, world.laws, world.mean_table, world.drifts,
-                self.law, self.mean,
-            )  # fmt: skip
+            loop.turn_world(
+                step, world.knots, world.laws, world.mean_table, world.drifts, self.law, self.mean
+            )
             self.gaps = self.mean.max() - self.mean

@@ -6,15 +6,17 @@ import warnings
 from collections.abc import Iterable
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ..policies.checks import whole
 from .curve import Curve, missing
-from .folder import RunFolder
 from .plan import Job, Plan, run_piece
 from .progress import Advance
 from .progress import progress as progress_line
 from .result import Result
+
+if TYPE_CHECKING:
+    from .folder import RunFolder
 
 #: Tasks given to an executor ahead of what it has finished: only these are in memory.
 _AHEAD: Final = 64
@@ -117,7 +119,7 @@ def run(
         raise ValueError(f"executor must be a concurrent.futures.Executor, not {executor!r}")
     if resume and folder is None:
         raise ValueError("resume needs the folder of the run")
-    held = None if folder is None else RunFolder(folder, plan, resume=resume)
+    held = None if folder is None else _held(folder, plan, resume)
     session = _Session(plan, held, progress)
     pool = (
         ThreadPoolExecutor(count, thread_name_prefix="maillard") if executor is None else executor
@@ -141,10 +143,16 @@ def run(
     return result
 
 
+def _held(folder: str | Path, plan: Plan, resume: bool) -> "RunFolder":
+    from .folder import RunFolder  # brings PyArrow, which takes a tenth of a second
+
+    return RunFolder(folder, plan, resume=resume)
+
+
 class _Session:
     """The pieces of a run under way, and what has come of them."""
 
-    def __init__(self, plan: Plan, held: RunFolder | None, show: bool | None) -> None:
+    def __init__(self, plan: Plan, held: "RunFolder | None", show: bool | None) -> None:
         self.plan, self.held, self.show = plan, held, show
         self.curves = [job.empty() for job in plan.jobs] if held is None else held.load()
         self._under_way: dict[Future[Curve], int] = {}
