@@ -177,20 +177,21 @@ def test_reweighted_experiments_are_those_of_another_law() -> None:
 
 
 @pytest.mark.slow
-def test_forgotten_experiments_leave_a_pool_as_if_they_had_never_been() -> None:
+def test_a_pool_can_use_what_another_has_simulated() -> None:
     laws = Laws.of_coins(np.array([4.0, 4.0]), np.array([1.0, 3.0]))
-    whole, later = (Pool(Experiment(KT, 20), (0.0, 1.0), 2, seed=1) for _ in range(2))
     first, second = np.array([0.3, 0.3]), np.array([-0.2, 0.1])
-    for pool in (whole, later):
-        pool.add(laws, first, 64)
-        pool.add(laws, second, 100)  # rounded up
-    assert len(whole) == 64 + 128
-    later.forget(128)
-    assert len(later) == 128
-    np.testing.assert_array_equal(later.totals, whole.totals[64:])
-    np.testing.assert_allclose(later.weights(laws, second), 1 / 128)
-    later.forget(128)
-    assert len(later) == 128
+    whole = Pool(Experiment(KT, 20), (0.0, 1.0), 2, seed=1)
+    whole.add(laws, first, 64)
+    whole.add(laws, second, 100)  # rounded up
+    assert [len(block.pulls) for block in whole.blocks] == [64, 128]
+    other = Pool(Experiment(KT, 20), (0.0, 1.0), 2, seed=1)
+    other.use(whole.blocks[1:])
+    assert len(other) == 128
+    np.testing.assert_array_equal(other.totals, whole.totals[64:])
+    np.testing.assert_allclose(other.weights(laws, second), 1 / 128)
+    other.use([])
+    assert len(other) == 0
+    assert other.size(laws, second) == 0.0
 
 
 # --------------------------------------------------------------------------------------------------

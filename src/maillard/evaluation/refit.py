@@ -8,7 +8,7 @@ from it as the logged one did, in more than α/2 of cases on either side.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from statistics import NormalDist
 from typing import Any, Final, NamedTuple
 
@@ -122,6 +122,17 @@ class Laws(NamedTuple):
 # Simulated experiments
 
 
+class Block(NamedTuple):
+    """Experiments simulated under one law: sums of each arm's rewards, scaled to [0, 1]."""
+
+    tilt: Array
+    cumulant: Array
+    #: [experiment, arm]: number of rewards, sum, sum of squares.
+    pulls: Array
+    totals: Array
+    squares: Array
+
+
 class Pool:
     """Simulated experiments, of which each tells of all laws near its own.
 
@@ -133,45 +144,32 @@ class Pool:
     def __init__(
         self, experiment: Experiment, rewards: tuple[float, float], arms: int, seed: int
     ) -> None:
-        self.experiment, self.rewards, self.seed = experiment, rewards, seed
-        #: [experiment, arm]: number of rewards, sum and sum of squares, scaled to [0, 1].
-        self.pulls = np.zeros((0, arms))
-        self.totals = np.zeros((0, arms))
-        self.squares = np.zeros((0, arms))
-        #: Tilt, cumulant and number of each block of experiments, the oldest first.
-        self._blocks: list[tuple[Array, Array, int]] = []
-        self._simulated_blocks = 0
-        self._log_mixture = np.zeros(0)
+        self.experiment, self.rewards, self.arms, self.seed = experiment, rewards, arms, seed
+        #: How many blocks have been simulated: each has random numbers of its own.
+        self.simulated = 0
+        self.use([])
 
     def __len__(self) -> int:
         return len(self.pulls)
 
+    def use(self, blocks: Sequence[Block]) -> None:
+        """Hold these experiments and no others."""
+        self.blocks = list(blocks)
+        empty = np.zeros((0, self.arms))
+        self.pulls, self.totals, self.squares = (
+            np.concatenate([empty, *(block[column] for block in blocks)]) for column in (2, 3, 4)
+        )
+        mixture = np.full(len(self), -math.inf)
+        for block in blocks:
+            density = self._log_density(block.tilt, block.cumulant)
+            np.logaddexp(mixture, density + math.log(len(block.pulls) / len(self)), out=mixture)
+        self._log_mixture = mixture
+
     def add(self, laws: Laws, tilt: Array, count: int) -> None:
         """Simulate `count` experiments under P_θ, or a few more."""
-        count = -(-count // _LANES) * _LANES
-        found = self._simulated(laws, tilt, count)
-        self._blocks.append((tilt, laws.cumulant(tilt), count))
-        self._simulated_blocks += 1
-        self._keep(slice(None), found)
-
-    def forget(self, most: int) -> None:
-        """Drop the oldest experiments until there are at most so many."""
-        dropped = 0
-        while len(self) - dropped > most:
-            dropped += self._blocks.pop(0)[2]
-        if dropped:
-            self._keep(slice(dropped, None))
-
-    def _keep(self, part: slice, new: tuple[Array, ...] | None = None) -> None:
-        kept = [self.pulls[part], self.totals[part], self.squares[part]]
-        if new is not None:
-            kept = [np.concatenate(both) for both in zip(kept, new, strict=True)]
-        self.pulls, self.totals, self.squares = kept
-        mixture = np.full(len(self), -math.inf)
-        for tilt, cumulant, each in self._blocks:
-            density = self._log_density(tilt, cumulant) + math.log(each / len(self))
-            np.logaddexp(mixture, density, out=mixture)
-        self._log_mixture = mixture
+        found = self._simulated(laws, tilt, -(-count // _LANES) * _LANES)
+        self.simulated += 1
+        self.use([*self.blocks, Block(tilt, laws.cumulant(tilt), *found)])
 
     def _simulated(self, laws: Laws, tilt: Array, count: int) -> tuple[Array, Array, Array]:
         from ..simulation.engine import program
@@ -181,10 +179,8 @@ class Pool:
         runs = self.experiment.runs
         world = world_of(laws, tilt, self.rewards, self.experiment.delay)
         policy = policy_for(self.experiment.policy, world, self.experiment.rounds)
-        # Every block of experiments has random numbers of its own.
-        first = self._simulated_blocks * 2**32
         sums = program(policy, world).sums(
-            self.experiment.rounds, self.seed, first=first, trials=count * runs
+            self.experiment.rounds, self.seed, first=self.simulated * 2**32, trials=count * runs
         )
         pulls, totals, squares = np.moveaxis(
             sums.reshape(count, runs, *sums.shape[1:]).sum(axis=1), -1, 0
