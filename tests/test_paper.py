@@ -482,6 +482,21 @@ def test_studies_do_not_depend_on_the_workers(
         assert np.array_equal(answers, found[1].evaluated[name], equal_nan=True)
 
 
+def test_an_interrupted_simulation_ends_the_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What `simulate` gives back after Ctrl-C is a part of the trials, which will not do here."""
+    lab = laboratory.Laboratory(size(), tmp_path)
+    world = mb.Bernoulli([0.8, 0.9])
+    part = lab.simulate(["uniform"], world, 3)
+    assert (part.horizon, part.trials) == (60, 3)
+    part.wanted = ((0, 4),)
+    assert not part.complete
+    monkeypatch.setattr(mb, "simulate", lambda *given, **options: part)
+    with pytest.raises(KeyboardInterrupt):
+        lab.simulate(["uniform"], world, 4)
+
+
 def test_every_size_has_enough_trials_for_a_verdict() -> None:
     for one in laboratory.SIZES.values():
         assert min(one.closed, *one.integrated.values(), one.regret) >= verdicts.LEAST

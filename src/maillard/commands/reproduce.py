@@ -1,5 +1,6 @@
 """`maillard reproduce`: the experiments of the KL-MS paper, as a page."""
 
+import warnings
 from pathlib import Path
 
 import click
@@ -37,7 +38,7 @@ def command(
 
     The report sets each printed number and claim beside ours, under two protocols: as the paper
     writes it, and as the authors' released code does it. The first run on a machine also compiles,
-    which takes a minute or two more. An earlier report in DIR is replaced once the new one is
+    which takes about a minute more. An earlier report in DIR is replaced once the new one is
     complete; Ctrl-C leaves it as it was and exits with 130.
     """
     from ..paper.reproduce import reproduce
@@ -45,14 +46,17 @@ def command(
     if quick and full:
         raise ValueError("give --quick or --full, not both")
     try:
-        report = reproduce(
-            out,
-            "quick" if quick else "full" if full else "default",
-            seed=seed,
-            workers=workers,
-            progress=False if quiet else None,
-            told=None if quiet else lambda line: click.echo(line, err=True),
-        )
+        with warnings.catch_warnings():
+            # An interrupted simulation says what it has: nothing that a report could use.
+            warnings.filterwarnings("ignore", "interrupted", RuntimeWarning)
+            report = reproduce(
+                out,
+                "quick" if quick else "full" if full else "default",
+                seed=seed,
+                workers=workers,
+                progress=False if quiet else None,
+                told=None if quiet else lambda line: click.echo(line, err=True),
+            )
     except KeyboardInterrupt:
         click.echo("maillard: interrupted: no report was written", err=True)
         ctx.exit(INTERRUPTED)

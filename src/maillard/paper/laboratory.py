@@ -199,6 +199,19 @@ class Laboratory:
                     future.cancel()
         return done
 
+    # ----------------------------------------------------------------------------------- the regret
+
+    def simulate(
+        self, policies: list[Any], world: mb.Environment, trials: int, **options: Any
+    ) -> mb.Result:
+        """`mb.simulate` for the paper's longest horizon; nothing less than all trials will do."""
+        given = {"workers": self.workers, "progress": self.progress, **options}
+        horizon = self.size.horizons[max(self.size.horizons)]
+        result = mb.simulate(policies, world, horizon, trials, self.seed, **given)
+        if not result.complete:
+            raise KeyboardInterrupt
+        return result
+
     # ------------------------------------------------------------------------------------- the data
 
     def write(self, name: str, columns: dict[str, Any]) -> str:

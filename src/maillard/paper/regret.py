@@ -15,7 +15,6 @@ from .published import published
 from .verdicts import AGREES, DIFFERS, LIMIT, OPEN, Finding, verdict
 
 POLICIES = ("kl-ms", "ms", "thompson")
-HORIZON = 10_000
 BAND = (0.025, 0.5, 0.975)
 #: Policies that take thousands of nanoseconds a step, and what is no policy that learns.
 SLOW = ("top-two-thompson",)
@@ -47,7 +46,7 @@ def run(lab: Laboratory) -> Part:
             [f"{instance(means)}, {protocol}", *(ending(result, p) for p in POLICIES)]
             for (means, protocol), result in results.items()
         ],
-        f"Regret after {lab.size.horizons[HORIZON]:,} rounds: mean ± standard error.",
+        f"Regret after {next(iter(results.values())).horizon:,} rounds: mean ± standard error.",
     )
     for means in instances:
         for better, worse, words in (
@@ -71,17 +70,13 @@ def run(lab: Laboratory) -> Part:
 
 def simulated(lab: Laboratory, means: tuple[float, ...], protocol: str) -> mb.Result:
     """The paper's three policies."""
-    return mb.simulate(
+    return lab.simulate(
         [logger(policy, protocol) for policy in POLICIES],
         environment(means, protocol),
-        lab.size.horizons[HORIZON],
         lab.size.regret,
-        lab.seed,
         checkpoints=128,
         spacing="linear",
         quantiles=BAND,
-        workers=lab.workers,
-        progress=lab.progress,
     )
 
 
@@ -167,10 +162,10 @@ def others(lab: Laboratory, instances: list[tuple[float, ...]]) -> str:
     quick = [name for name in mb.catalogue() if name not in (*SLOW, *LEFT_OUT)]
 
     def made(names: list[str], means: tuple[float, ...], trials: int, workers: int) -> mb.Result:
-        return mb.simulate(
-            names, environment(means, WRITTEN), lab.size.horizons[HORIZON], trials, lab.seed,
-            checkpoints=64, quantiles=BAND, workers=workers,
-            progress=lab.progress if names is quick or means == instances[0] else False,
+        shown = lab.progress if names is quick or means == instances[0] else False
+        return lab.simulate(
+            names, environment(means, WRITTEN), trials,
+            checkpoints=64, quantiles=BAND, workers=workers, progress=shown,
         )  # fmt: skip
 
     dots, many = [], []
