@@ -11,6 +11,8 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPool
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 import maillard as mb
@@ -157,6 +159,36 @@ def test_dask(client: Any, tmp_path: Path) -> None:
         parts = [run(pool, first=100 * i, trials=100) for i in (1, 0)]
         assert parts[0].merge(parts[1]) == run()
         assert run(pool, folder=tmp_path) == run()
+
+
+@pytest.mark.slow
+def test_evaluation_on_processes_and_dask(client: Any, tmp_path: Path) -> None:
+    """Sequential estimators too: pieces of a log, worked on elsewhere, merged in their order."""
+    rng = np.random.default_rng(0)
+    rows, arms = 20_000, 3
+    every = rng.dirichlet([3.0, 2.0, 1.0], rows)
+    arm = (rng.random((rows, 1)) > every.cumsum(axis=1)).sum(axis=1).clip(0, arms - 1)
+    table = pa.table({
+        "arm": arm, "propensity": every[np.arange(rows), arm],
+        "reward": (rng.random(rows) < 0.2 + 0.2 * arm).astype(float),
+        "round": np.arange(1, rows + 1),
+        "probabilities": pa.FixedSizeListArray.from_arrays(pa.array(every.ravel()), arms),
+    })  # fmt: skip
+    parts = tmp_path / "log"
+    for start in range(0, rows, 5_000):
+        mb.Log.read(table.slice(start, 5_000), arms=arms).write(parts, append=start > 0)
+    options: Any = {"estimators": "all", "intervals": ["kt", "normal", "dr-betting"]}
+    whole = mb.evaluate(parts, **options)
+    with client.get_executor() as dask, spawned(2) as processes:
+        first, *others = (
+            mb.evaluate(parts, executor=pool, pieces=4, **options)
+            for pool in (dask, processes, dask)
+        )
+    assert all(other.estimates == first.estimates for other in others)  # to the last bit
+    for one, other in zip(first.estimates, whole.estimates, strict=True):
+        assert one[:2] == other[:2]
+        assert one[2:8] == pytest.approx(other[2:8], rel=1e-9, nan_ok=True)
+    assert first.diagnostics.rows == rows
 
 
 @pytest.mark.slow

@@ -52,6 +52,7 @@ def _draw_weights(axes: Any, counts: Array) -> None:
         exponents = np.arange(found[0], found[-1] + 1) - _ZERO
         axes.bar(exponents, counts[found[0] : found[-1] + 1], width=0.9)
         axes.set_yscale("log")
+        axes.set_ylim(bottom=0.5)  # a single row is seen too
     axes.set_xlabel("importance weight, as a power of 2")
     axes.set_ylabel("rows")
 
