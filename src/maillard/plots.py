@@ -1,4 +1,4 @@
-"""Figures. The only file that knows Matplotlib, which is imported when a figure is made."""
+"""Figures. Matplotlib is imported when one is made."""
 
 import math
 from pathlib import Path

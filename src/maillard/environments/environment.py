@@ -151,9 +151,13 @@ class Environment:
         """C = Σ Δ_a / K_inf(ν_a, μ*): no policy good on the whole `model` has regret o(C ln T).
 
         Lai and Robbins 1985; Burnetas and Katehakis 1996. K_inf is the least divergence from arm
-        a's law to one in the model whose mean exceeds μ*. NaN where the laws change.
+        a's law to one in the model whose mean exceeds μ*. NaN where the laws change, and where the
+        class says neither what they are (`_table`) nor how far from a mean (`_distance`).
         """
         if len(self.knots) > 1:
+            return math.nan
+        own = type(self)
+        if own._table is Environment._table and own._distance is Environment._distance:
             return math.nan
         best = float(self.means.max())
         terms = []

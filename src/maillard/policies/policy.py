@@ -683,7 +683,7 @@ class Policy:
 def picks(p: Array, u: Array) -> NDArray[np.int64]:
     """For each u the arm that `rules.pick` picks."""
     index = np.searchsorted(np.cumsum(p), u, side="right")
-    return np.minimum(index, np.flatnonzero(p)[-1])
+    return np.asarray(np.minimum(index, np.flatnonzero(p)[-1]), dtype=np.int64)
 
 
 _new_decision = functools.partial(tuple.__new__, Decision)
