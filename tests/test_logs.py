@@ -578,6 +578,30 @@ def test_without_probabilities_only_one_side_can_be_told() -> None:
     )
 
 
+def test_counts_of_a_bare_log_whose_propensities_never_change() -> None:
+    """A constant policy's log says the probabilities of all rows without a column of them."""
+    rng = np.random.default_rng(0)
+    p = np.array([0.5, 0.3, 0.2])
+    honest = rng.choice(3, 5_000, p=p)
+    ones = np.ones(5_000)
+
+    def counts(propensity: Any, arm: Any = honest) -> Any:
+        bare = pa.table({"arm": arm, "propensity": propensity, "reward": ones})
+        found = Log.read(bare).describe()
+        return found.checks[1], [one["expected_pulls"] for one in found.arms]
+
+    for arm, suspicious in ((honest, False), (rng.integers(0, 3, 5_000), True)):
+        check, expected = counts(p[arm].round(6), arm)
+        assert check.suspicious is suspicious
+        assert check.sentence.startswith("Every arm has the same propensity in all its rows")
+        np.testing.assert_allclose(expected, 5_000 * p)
+    # Neither propensities that change nor those that leave something over say the others'.
+    for propensity in (np.linspace(0.2, 0.5, 5_000), 0.5 * p[honest]):
+        check, expected = counts(propensity)
+        assert check.p is None
+        assert expected == [None] * 3
+
+
 # --------------------------------------------------------------------------------------------------
 # Can the probabilities be true? An exact law: e-values by enumeration of all that may happen.
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 #: Upper ends of the histogram's bins; the lower end of each is the one before.
 _EDGES: Final = (1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 0.5, 0.9, 1.0)
+#: How far an arm's propensities may be from summing to 1: they are often written with few digits.
+_SUM: Final = 1e-3
 #: Below this a p-value is called a contradiction. One honest log in a thousand is below at most.
 SUSPICIOUS: Final = 1e-3
 
@@ -99,6 +101,7 @@ class _Tally:
         self.means = np.zeros(arms)
         self.squares = np.zeros(arms)  # Σ (r − mean)², merged by Chan's formula
         self.least = np.full(arms, math.inf)  # propensity
+        self.most = np.zeros(arms)
         self.low, self.high = math.inf, -math.inf
         self.bins = np.zeros(len(_EDGES), dtype=np.int64)
         self.runs = 0
@@ -117,19 +120,28 @@ class _Tally:
         self.squares += spread + step * (mean - self.means) * self.counts * n
         self.means += step * n
         self.counts = total
-        self._add_least(arm, batch.propensity)
+        self._add_extremes(arm, batch.propensity)
         self.low, self.high = min(self.low, reward.min()), max(self.high, reward.max())
         self.bins += np.bincount(np.searchsorted(_EDGES, batch.propensity), minlength=len(_EDGES))
         self._add_order(run, rounds)
 
-    def _add_least(self, arm: NDArray[np.int32], propensity: NDArray[np.float64]) -> None:
+    def _add_extremes(self, arm: NDArray[np.int32], propensity: NDArray[np.float64]) -> None:
         short = arm.astype(np.uint16) if len(self.counts) <= 1 << 16 else arm  # sorted by digits
         order = np.argsort(short, kind="stable")
         sorted_arm = arm[order]
         starts = np.flatnonzero(np.diff(sorted_arm, prepend=-1))
         least = np.minimum.reduceat(propensity[order], starts)
+        most = np.maximum.reduceat(propensity[order], starts)
         there = sorted_arm[starts]
         self.least[there] = np.minimum(self.least[there], least)
+        self.most[there] = np.maximum(self.most[there], most)
+
+    @property
+    def constant(self) -> NDArray[np.float64] | None:
+        """The probabilities of all rows, where each arm always has one and these sum to 1."""
+        if not np.array_equal(self.least, self.most) or abs(self.most.sum() - 1.0) > _SUM:
+            return None
+        return np.asarray(self.most / self.most.sum())
 
     def _add_order(self, run: NDArray[Any] | None, rounds: NDArray[Any] | None) -> None:
         if run is not None:
@@ -158,7 +170,11 @@ def describe(log: "Log") -> Description:
         tally.add(batch, run, _integers(batch, "round"))
         evidence.add(batch.arm, batch.propensity, batch.probabilities, run)
     known = evidence.complete == evidence.rows > 0
-    counted = evidence.count_evidence() if known else None
+    assumed = None if known or not evidence.rows else tally.constant
+    if assumed is not None:
+        evidence.expected = evidence.rows * assumed
+        evidence.spread = evidence.expected * (1.0 - assumed)
+    counted = evidence.count_evidence() if known or assumed is not None else None
     return Description(
         name=log.name,
         rows=evidence.rows,
@@ -173,7 +189,7 @@ def describe(log: "Log") -> Description:
         effective_sample_size=evidence.effective,
         largest_weight_share=1.0 / evidence.relative if evidence.rows else 0.0,
         zero_propensities=evidence.zeros if known else None,
-        checks=_checks(evidence, counted, arms, tally.ordered),
+        checks=_checks(evidence, counted, arms, tally.ordered, assumed is not None),
         metadata=log.metadata,
         columns=list(log.columns),
         skipped=log.skipped,
@@ -224,12 +240,13 @@ def _checks(
     counted: NDArray[np.float64] | None,
     arms: tuple[Any, ...],
     ordered: bool | None,
+    assumed: bool,
 ) -> list[Check]:
     if not evidence.rows:
         return [Check("rows", None, "The log has no rows.", {})]
     return [
         _weight_check(evidence),
-        _count_check(evidence, counted, arms),
+        _count_check(evidence, counted, arms, assumed),
         _shift_check(evidence, ordered),
     ]
 
@@ -270,7 +287,7 @@ def _weight_check(evidence: Evidence) -> Check:
 
 
 def _count_check(
-    evidence: Evidence, counted: NDArray[np.float64] | None, arms: tuple[Any, ...]
+    evidence: Evidence, counted: NDArray[np.float64] | None, arms: tuple[Any, ...], assumed: bool
 ) -> Check:
     if counted is None:
         return Check("counts", None, _CANNOT, {})
@@ -281,6 +298,11 @@ def _count_check(
     said = (
         f"Arm {arms[worst]!r} was played {pulls:,} times; its probabilities sum to {expected:,.1f}"
     )
+    if assumed:
+        said = (
+            "Every arm has the same propensity in all its rows, and these sum to 1: taken as the "
+            f"probabilities of all rows. {said}"
+        )
     others = "" if len(arms) == 1 else " This is the arm that differs most."
     if p < SUSPICIOUS:
         said += (
