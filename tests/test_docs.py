@@ -18,11 +18,6 @@ ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-def blocks(path: Path, language: str) -> list[str]:
-    """The fenced blocks of one language in a document."""
-    return [block.text for block in documents.blocks(path) if block.language == language]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "path", [p for p in DOCUMENTS if p.name != "CONTRIBUTING.md"], ids=lambda p: p.name
