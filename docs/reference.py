@@ -109,7 +109,7 @@ def _api() -> dict[str, str]:
     for part, members in grouped.items():
         # Functions first: they are what one calls.
         ordered = sorted(members, key=lambda name: (inspect.isclass(getattr(mb, name)), name))
-        body = [_public(f"maillard.{name}", getattr(mb, name)) for name in ordered]
+        body = [_public(name, getattr(mb, name)) for name in ordered]
         shown[f"reference/api/{part}.md"] = "\n\n".join(
             [
                 f"# {PARTS[part]}",
@@ -119,12 +119,10 @@ def _api() -> dict[str, str]:
             ]
         )
     bounds = [
-        _public(f"maillard.theory.{name}", getattr(theory, name))
-        for name in theory.__all__
-        if name not in mb.__all__
+        _public(name, getattr(theory, name)) for name in theory.__all__ if name not in mb.__all__
     ]
     shown["reference/api/theory.md"] += "\n\n## maillard.theory\n\n" + "\n\n".join(
-        [markdown(theory.__doc__ or ""), *bounds]
+        [markdown(theory.__doc__ or ""), "```{py:currentmodule} maillard.theory\n```", *bounds]
     )
     listed = "\n".join(
         f"| [{PARTS[part]}](api/{part}.md) | {', '.join(f'`{n}`' for n in members)} |"
@@ -150,17 +148,17 @@ _REMARKS = {
 }
 
 
-def _public(path: str, thing: Any) -> str:
+def _public(name: str, thing: Any) -> str:
     if not inspect.isclass(thing):
-        return _directive("function", path + _signature(thing), text_of(thing, path), 6)
+        return _directive("function", name + _signature(thing), text_of(thing, name), 6)
     made = "Parameters\n---" in (inspect.getdoc(thing) or "") or issubclass(thing, mb.Environment)
-    signature = path + (_signature(thing) if made and thing is not mb.Environment else "")
+    signature = name + (_signature(thing) if made and thing is not mb.Environment else "")
     kind = "exception" if issubclass(thing, BaseException) else "class"
-    body = [text_of(thing, path), *_members(path, thing)]
+    body = [text_of(thing, name), *_members(name, thing)]
     return _directive(kind, signature, "\n\n".join(body), 6)
 
 
-def _members(path: str, cls: type) -> Iterable[str]:
+def _members(of: str, cls: type) -> Iterable[str]:
     """Attributes, properties and methods that the class, or one of ours above it, defines."""
     seen = set()
     for owner in cls.__mro__:
@@ -178,13 +176,13 @@ def _members(path: str, cls: type) -> Iterable[str]:
             plain = value.__func__ if isinstance(value, (classmethod, staticmethod)) else value
             if isinstance(value, property):
                 seen.add(name)
-                yield _directive("property", name, text_of(value, f"{path}.{name}"), 5)
+                yield _directive("property", name, text_of(value, f"{of}.{name}"), 5)
             elif inspect.isfunction(plain):
                 seen.add(name)
                 static = isinstance(value, staticmethod)
                 signature = name + _signature(plain, skip_first=not static)
                 kind = "classmethod" if isinstance(value, classmethod) else "method"
-                body = text_of(getattr(cls, name), f"{path}.{name}")
+                body = text_of(getattr(cls, name), f"{of}.{name}")
                 yield _directive("staticmethod" if static else kind, signature, body, 5)
 
 
@@ -251,7 +249,7 @@ def _policies() -> dict[str, str]:
         f"# Policies\n\n{len(classes)} policies, each with its formula, its parameters and what "
         "its probabilities are. `maillard policies` prints the same text.\n\n"
         f"| name | policy | probabilities | horizon |\n|---|---|---|---|\n{rows}\n\n"
-        "```{toctree}\n:hidden:\n" + "".join(f"{name}\n" for name in classes) + "```\n"
+        "```{toctree}\n:hidden:\n" + "".join(f"{n} <{n}>\n" for n in classes) + "```\n"
     )
     found = {f"reference/policies/{name}.md": page(cls) for name, cls in classes.items()}
     for name, text in found.items():
@@ -275,8 +273,8 @@ def _environments() -> str:
         if not cls.__module__.startswith("maillard."):
             continue
         signature = f"mb.{cls.__name__}{_signature(cls)}"
-        parts += [f"## `{slug}`", f"```python\n{signature}\n```", text_of(cls, slug)]
-        parts.append(f"- **what it is**: {cls.title}\n- **law**: {cls.formula}")
+        parts += [f"## {slug}", f"```python\n{signature}\n```", text_of(cls, slug)]
+        parts.append(f"**Law**: {cls.formula}")
     return "\n\n".join(parts) + "\n"
 
 
