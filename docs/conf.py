@@ -25,6 +25,5 @@ html_show_sphinx = False
 html_theme_options = {"sidebar_hide_name": False, "top_of_page_buttons": []}
 pygments_style = "friendly"
 pygments_dark_style = "github-dark"
-python_maximum_signature_line_length = 88
 highlight_language = "none"
 smartquotes = False  # a prime in a formula is none
