@@ -1,9 +1,11 @@
 """The guide of CONTRIBUTING.md, followed to the letter."""
 
+import itertools
 import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -106,3 +108,15 @@ def test_an_estimator_is_its_formula(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.estimate == pytest.approx(terms.mean(), rel=1e-12)
     error = terms.std(ddof=1) / np.sqrt(terms.size)
     assert found.standard_error == pytest.approx(error, rel=1e-9)
+
+
+def test_every_dependency_has_its_reason() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    optional = project["optional-dependencies"]
+    wanted = itertools.chain(project["dependencies"], *optional.values())
+    names = {re.split(r"[\[<>=]", line)[0].removesuffix("-framework") for line in wanted}
+    text = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8").lower()
+    extras = set(optional) - {"dev"}
+    for name in (names | extras) - {"maillard"}:
+        word = name.removesuffix("-parser")
+        assert re.search(rf"\b{re.escape(word)}\b", text), f"docs/dependencies.md: why {name}?"
