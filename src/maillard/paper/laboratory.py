@@ -37,6 +37,9 @@ _LANES: Final = 64
 
 Result = TypeVar("Result")
 
+#: (estimator, interval) → (estimate, low, high) for one log, the recommended pair first.
+Answers = dict[tuple[str, str], tuple[float, float, float]]
+
 
 @dataclass(frozen=True)
 class Size:
@@ -145,7 +148,7 @@ class Laboratory:
             evaluated = min(self.size.evaluated, trials)
         name = f"{policy} {means} {horizon} {protocol}"
 
-        def piece(first: int, stop: int) -> tuple[dict[str, Array], list[mb.Evaluation]]:
+        def piece(first: int, stop: int) -> tuple[dict[str, Array], list[Answers]]:
             # As released the last round's probability is that of a round more.
             rounds = horizon + (protocol == RELEASED)
             log = mb.collect(
@@ -156,7 +159,7 @@ class Laboratory:
             rows = Rows.of(log, stop - first)
             table = log.to_arrow()
             shown = range(max(0, min(evaluated, stop) - first))
-            answers = [mb.evaluate(table.slice(run * rounds, rounds), "uniform") for run in shown]
+            answers = [_answers(table.slice(run * rounds, rounds)) for run in shown]
             return estimates(rows, protocol, [] if closed else published()["samples"], rng), answers
 
         label = f"{policy}, means {means[0]:g} and {means[1]:g}, T = {horizon:,}, {protocol}"
@@ -165,15 +168,13 @@ class Laboratory:
         answers = [answer for _, some in pieces for answer in some]
         found: dict[tuple[str, str], list[tuple[float, float, float]]] = {}
         for answer in answers:
-            for e in answer.estimates:
-                row = (e.estimate, e.low, e.high)
-                found.setdefault((e.estimator, e.interval), []).append(row)
-        best = answers[0].best if answers else None
+            for pair, row in answer.items():
+                found.setdefault(pair, []).append(row)
         return Study(
             policy, means, horizon, paper_horizon, protocol,
             {key: np.concatenate([some[key] for some, _ in pieces]) for key in keys},
             {pair: np.array(rows).T for pair, rows in found.items()},
-            ("", "") if best is None else (best.estimator, best.interval),
+            next(iter(found), ("", "")),
         )  # fmt: skip
 
     def in_pieces(
@@ -254,3 +255,9 @@ def estimates(
         found[f"M={m}"] = replay(rows, np.maximum(share, 0.5 / m), rng)
         found[f"M={m} unfloored"] = replay(rows, share, rng)
     return found
+
+
+def _answers(log: pa.Table) -> Answers:
+    """What `evaluate` says; the evaluation itself would hold on to the log."""
+    found = mb.evaluate(log, "uniform")
+    return {(e.estimator, e.interval): (e.estimate, e.low, e.high) for e in found.estimates}
