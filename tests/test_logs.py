@@ -461,6 +461,12 @@ def test_single_precision_is_close_enough() -> None:
     Log.read(source, arms=5).check()
 
 
+def test_a_frame_whose_labels_are_of_two_kinds() -> None:
+    frame = pd.DataFrame({"arm": [0, "a"], "propensity": [0.5, 0.5], "reward": [0.0, 1.0]})
+    with pytest.raises(ValueError, match="the table cannot be read: Could not convert 'a'"):
+        Log.read(frame)
+
+
 def test_columns_that_cannot_be_a_log() -> None:
     good = {"arm": [0, 1], "propensity": [0.5, 0.5], "reward": [0.0, 1.0]}
     cases: list[tuple[dict[str, Any], str]] = [

@@ -18,7 +18,7 @@ from .refit import experiment_of
 from .rows import NEVER
 from .sequences import ArmBounds, arm_bounds
 from .targets import Fixed, PerRow, Target, numbers, target_of
-from .verdicts import recommended, verdict
+from .verdicts import MANY, recommended, verdict
 
 
 class Estimate(NamedTuple):
@@ -177,8 +177,12 @@ def evaluate(
     rows = total if run is None or remote else _rows_of_run(log, run)
     if rows == 0:
         raise ValueError("the log has no rows: there is nothing to evaluate")
-    if not 0.0 < level < 1.0:
+    if not isinstance(level, (float, np.floating)) or not 0.0 < level < 1.0:
         raise ValueError(f"level must be between 0 and 1, not {level!r}")
+    if isinstance(replicates, bool) or not isinstance(replicates, (int, np.integer)):
+        raise ValueError(f"replicates must be a whole number, not {replicates!r}")
+    if replicates < 1:
+        raise ValueError(f"replicates must be at least 1, not {replicates}")
     stated, bounds = _range(log, rewards)
     first = target_of(target, arms, total, stated)
     second = None if versus is None else target_of(versus, arms, total, stated)
@@ -228,7 +232,9 @@ def evaluate(
     name = first.name if second is None else f"{first.name} − {second.name}"
     found = _answers(plan, conditions, state, ranged=not outside)
     best = recommended(
-        [(e.estimator, e.interval) for e in found if math.isfinite(e.high - e.low)], contextual
+        [(e.estimator, e.interval) for e in found if math.isfinite(e.high - e.low)],
+        contextual,
+        _independent(found, state),
     )
     found.sort(key=lambda e: (e.estimator, e.interval) != best)
     return Evaluation(
@@ -477,6 +483,14 @@ def _notes(
         else:
             notes.append("the log does not state the range of the rewards: taken as [0, 1]")
     return notes
+
+
+def _independent(found: list[Estimate], state: State) -> bool:
+    """Whether the textbook's intervals of arm means are to be believed."""
+    if not state.seen.constant or np.any(state.seen.pulls < MANY):
+        return False
+    # Rewards that never differed have no standard error to speak of.
+    return all(one.standard_error > 0.0 for one in found if one.estimator == "dm")
 
 
 def _answers(plan: _Plan, conditions: Conditions, state: State, ranged: bool) -> list[Estimate]:

@@ -66,7 +66,14 @@ def _findings(batch: Batch, arms: int, low: float, high: float) -> Iterator[_Fin
     missing = np.isnan(r)
     yield missing, lambda i: "the reward is missing or NaN"
     inside = (r >= low) & (r <= high) & np.isfinite(r)
-    yield ~missing & ~inside, lambda i: f"reward {r[i]} is not in [{low:g}, {high:g}]"
+    yield (
+        ~missing & ~inside,
+        lambda i: (
+            f"reward {r[i]} is not finite"
+            if low == -math.inf and high == math.inf
+            else f"reward {r[i]} is not in [{low:g}, {high:g}]"
+        ),
+    )
     log_p = batch.log_propensity
     if log_p is not None:
         yield (

@@ -40,7 +40,10 @@ def _from_memory(source: Any) -> Source:
             raise ValueError(
                 f"a log is read from a path or a table, not from {type(source).__name__}"
             )
-        source = pa.table(source)
+        try:
+            source = pa.table(source)
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise ValueError(f"the table cannot be read: {error.args[0]}") from None
     if isinstance(source.schema.metadata, dict) and b"pandas" in source.schema.metadata:
         kept = {k: v for k, v in source.schema.metadata.items() if k != b"pandas"}
         source = source.replace_schema_metadata(kept)
