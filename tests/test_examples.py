@@ -13,7 +13,7 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 SHORT = {
     "ad_experiment.py": (["--days", "9", "--visitors", "100"], r"^900 visitors"),
     "compare_policies.py": (["--horizon", "500", "--trials", "16"], r"^ ucb1 +\d"),
-    "open_bandit.py": ([], r"^recommended: dm with kt, 0\.\d+ in \[0\.\d+, 0\.\d+\]"),
+    "open_bandit.py": ([], r"^recommended: dm with [a-z-]+, 0\.\d+ in \[0\.\d+, 0\.\d+\]"),
     "price_test.py": (["--visitors", "2000"], r"^price 24: offered +[\d,]+ times"),
     "sweep.py": (["--instances", "3", "--trials", "8", "--horizon", "100"], r"^kl-ms +\d"),
 }
