@@ -1,10 +1,13 @@
 """`maillard policies`: the catalogue."""
 
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from .common import HELP, complete_policies, console, print_json
+
+#: On a terminal of fewer columns the table leaves to `maillard policies NAME` what is long.
+NARROW: Final = 110
 
 
 @click.command(context_settings=HELP)
@@ -32,20 +35,19 @@ def command(name: str | None, as_json: bool) -> None:
 def _print_table(entries: list[dict[str, Any]]) -> None:
     from rich import box
     from rich.table import Table
+    from rich.text import Text
 
+    out = console()
     table = Table(box=box.SIMPLE_HEAD, title=f"{len(entries)} policies", title_justify="left")
-    for column in ("name", "formula", "probabilities", "horizon", "reference"):
+    columns = ["name", "formula", "probabilities", "horizon", "reference"]
+    if out.width < NARROW:
+        columns.remove("probabilities")
+        columns.remove("reference")
+    for column in columns:
         table.add_column(column, overflow="fold", no_wrap=column == "name")
     for entry in entries:
         star = " *" if entry["experimental"] else ""
-        table.add_row(
-            entry["name"] + star,
-            entry["formula"],
-            entry["probabilities"],
-            entry["horizon"],
-            entry["reference"],
-        )
-    out = console()
+        table.add_row(entry["name"] + star, *(Text(entry[column]) for column in columns[1:]))
     out.print(table)
     out.print("* experimental. `maillard policies NAME` shows one in full.", highlight=False)
 
