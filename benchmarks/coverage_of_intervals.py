@@ -30,7 +30,6 @@ import numpy as np
 import maillard as mb
 from maillard.evaluation import sequences
 from maillard.evaluation.arrays import ArrayLog
-from maillard.evaluation.bootstrap import OrdinaryBootstrap, PoissonBootstrap
 from maillard.evaluation.catalogue import ESTIMATORS
 from maillard.evaluation.diagnostics import Diagnostics
 from maillard.evaluation.estimators import Point, Setting
@@ -39,9 +38,9 @@ from maillard.evaluation.likelihood import LikelihoodRatio, budget_of, likelihoo
 from maillard.evaluation.passes import Pass
 from maillard.evaluation.refit import Block, Experiment, Inversion, Laws, Pool
 from maillard.evaluation.rows import History
-from maillard.evaluation.sequences import DoublyRobustBetting, KTSequence, kt_interval
+from maillard.evaluation.sequences import KTSequence, kt_interval
 from maillard.evaluation.targets import Fixed
-from maillard.simulation.engine import program
+from maillard.simulation.engine import Record, program
 from maillard.simulation.specs import policy_for
 
 LEVEL = 0.95
@@ -64,8 +63,17 @@ DRAWS = 1_000
 #: The policies that learn: their cells decide what is recommended.
 LEARNING = tuple(name for name in POLICIES if name != "uniform")
 
-#: Logs of a cell: for intervals of arm means, for those of weighted rows, along the rounds, slow.
-LOGS = {"arms": 5_000, "rows": 2_000, "ever": 2_000, "slow": 100, "more": 2_000}
+#: Logs of a cell, by kind of task and horizon.
+LOGS = {
+    ("arms", 1_000): 2_000,
+    ("arms", 10_000): 2_000,
+    ("rows", 1_000): 2_000,
+    ("rows", 10_000): 2_000,
+    ("ever", 1_000): 2_000,
+    ("ever", 10_000): 2_000,
+    ("slow", 1_000): 200,
+    ("slow", 10_000): 20,
+}
 #: Logs that are simulated, and held in memory, at once.
 _BATCH = 128
 REPLICATES = 1_000
@@ -148,7 +156,9 @@ def arms_task(cell: Cell, logs: int) -> Found:
     world = mb.Bernoulli(list(cell.means))
     sums = sums_of(POLICIES[cell.policy], world, cell.horizon, logs, cell.seed)
     experiment = Experiment({"policy": POLICIES[cell.policy]}, cell.horizon)
-    return arm_intervals(sums, np.array(cell.means), experiment, targets_of(2))
+    # Arm 0 first: its experiments serve the target that is mostly about it too.
+    order = dict(sorted(targets_of(2).items()))
+    return arm_intervals(sums, np.array(cell.means), experiment, order)
 
 
 def arm_intervals(
@@ -157,6 +167,8 @@ def arm_intervals(
     """Of logs of coins, [3, log, arm]."""
     pulls, totals, squares = sums
     found: Found = {}
+    shared: list[Block] | None = [] if len(means) == 2 else None
+    pool = Pool(experiment, (0.0, 1.0), len(means), seed=0)
     for name, weights in targets.items():
         tallies: dict[str, Tally] = {}
 
@@ -166,7 +178,7 @@ def arm_intervals(
 
         for interval, (low, high) in closed_forms(pulls, totals, weights).items():
             tally(interval, low, high)
-        for low, high in policy_bootstraps(pulls, totals, squares, weights, experiment):
+        for low, high in policy_bootstraps(pulls, totals, squares, weights, pool, shared):
             tally("policy-bootstrap", low, high)
         found[name] = {key: one.row() for key, one in tallies.items()}
     return found
@@ -204,33 +216,28 @@ def policy_bootstraps(
     totals: Any,
     squares: Any,
     weights: Any,
-    experiment: Experiment,
-    *,
-    seed: int = 0,
-    shared: bool = True,
+    pool: Pool,
+    library: list[Block] | None,
 ) -> list[tuple[float, float]]:
     """Its ends for every log, in their order.
 
     Each log starts with as many simulated experiments of logs like it as it would itself simulate,
-    and adds its own where these are not enough. If they are not `shared` it starts from nothing, as
+    and adds its own where these are not enough. Without a library it starts from nothing, as
     `mb.evaluate` does.
     """
-    pool = Pool(experiment, (0.0, 1.0), len(weights), seed)
-    library: list[Block] = []
     found = []
     for i in range(len(pulls)):
         laws = Laws.of_coins(pulls[i], totals[i])
-        search = Inversion(
-            pool, laws, weights, pulls[i], totals[i], squares[i], REPLICATES
-        )  # fmt: skip
-        if shared:
-            pool.use(like(search, library))
-        else:
+        search = Inversion(pool, laws, weights, pulls[i], totals[i], squares[i], REPLICATES)
+        if library is None:
             pool.use([])
             pool.simulated = 0
+        else:
+            pool.use(like(search, library))
         there = len(pool.blocks)
         found.append((search.end(-1.0, ALPHA / 2.0), search.end(1.0, ALPHA / 2.0)))
-        library += pool.blocks[there:]
+        if library is not None:
+            library += pool.blocks[there:]
     return found
 
 
@@ -278,9 +285,7 @@ def runs_of(cell: Cell, logs: int) -> Iterator[Run]:
     ready = program(policy_for(POLICIES[cell.policy], world, cell.horizon), world)
     rng = np.random.default_rng([cell.seed, 1])
     for first in range(0, logs, _BATCH):
-        record = ready.record(
-            cell.horizon, seed=cell.seed, first=first, trials=min(_BATCH, logs - first)
-        )
+        record = recorded(ready, cell, first, min(_BATCH, logs - first))
         propensity, log_propensity = record.propensity, record.log_propensity
         if cell.policy == MONTE_CARLO:
             drawn = rng.binomial(DRAWS, np.minimum(propensity, 1.0)).astype(np.float64)
@@ -288,6 +293,31 @@ def runs_of(cell: Cell, logs: int) -> Iterator[Run]:
             log_propensity = np.log(propensity)
         for i in range(len(record.arm)):
             yield Run(record.arm[i], propensity[i], log_propensity[i], record.reward[i])
+
+
+#: Where records are kept that several tasks need and that take long to make.
+_KEPT: Path | None = None
+
+
+def recorded(ready: Any, cell: Cell, first: int, trials: int) -> Record:
+    """Some trials' decisions. Thompson's probabilities are integrals: these are kept."""
+    if _KEPT is None or POLICIES[cell.policy] != "thompson":
+        return ready.record(cell.horizon, seed=cell.seed, first=first, trials=trials)
+    path = _KEPT / f"record-{cell.seed}-{first}-{trials}.npz"
+    if not path.exists():
+        made = ready.record(cell.horizon, seed=cell.seed, first=first, trials=trials)
+        part = path.with_suffix(f".{os.getpid()}.npz")
+        np.savez(
+            part, arm=made.arm.astype(np.int8), propensity=made.propensity,
+            log_propensity=made.log_propensity, reward=made.reward.astype(np.int8),
+        )  # fmt: skip
+        part.replace(path)
+        return made
+    with np.load(path) as kept:
+        return Record(
+            first, kept["arm"].astype(np.int32), kept["propensity"], kept["log_propensity"],
+            kept["reward"].astype(np.float64),
+        )  # fmt: skip
 
 
 class Evaluator:
@@ -346,6 +376,8 @@ def rows_task(cell: Cell, logs: int) -> Found:
 def ever_task(cell: Cell, logs: int) -> Found:
     """How often the anytime-valid sequences have ever missed, and how often at the end."""
     targets = targets_of(2)
+    if cell.horizon > 1_000:  # the others take as long again
+        targets = {"uniform": targets["uniform"]}
     evaluators = {name: Evaluator(cell.horizon, weights) for name, weights in targets.items()}
     ever: dict[str, dict[str, list[int]]] = {name: {} for name in targets}
     for log in runs_of(cell, logs):
@@ -424,14 +456,13 @@ def robust_refutes(log: Run, value: float, evaluator: Evaluator) -> np.ndarray:
         terms = terms[:, :, ~rows.impossible]
     refuted = np.zeros(terms.shape[2], dtype=bool)
     for side, nu in enumerate((value, 1.0 - value)):
-        capital = np.full(terms.shape[2], -math.inf)
+        capital = np.zeros(terms.shape[2])
         for k, phi in zip(sequences._CEILINGS, terms[:, side]):
             stakes = np.minimum(phi + k, sequences._HIGHEST) / (nu + k)
             for share in sequences._SHARES:
-                np.logaddexp(
-                    capital, np.cumsum(np.log(share * stakes + (1.0 - share))), out=capital
-                )
-        refuted |= capital >= goal
+                logs = np.cumsum(np.log(share * stakes + (1.0 - share)))
+                capital += np.exp(np.minimum(logs, 300.0))
+        refuted |= capital >= math.exp(goal)
     return refuted if len(refuted) else np.zeros(1, dtype=bool)
 
 
@@ -441,21 +472,17 @@ def robust_refutes(log: Run, value: float, evaluator: Evaluator) -> np.ndarray:
 
 def slow_task(cell: Cell, logs: int) -> Found:
     """`mb.evaluate` itself: bootstraps, and the widths of the betting sequences."""
-    targets = {"uniform": "uniform", "arm 0": 0, "arm 1": 1}
-    weights = targets_of(2)
-    tallies: dict[str, dict[str, Tally]] = {name: {} for name in targets}
-    kinds = [OrdinaryBootstrap.name, PoissonBootstrap.name, "betting", DoublyRobustBetting.name]
+    tallies: dict[str, Tally] = {}
+    truth = float(np.mean(cell.means))
     for log in runs_of(cell, logs):
-        for name, target in targets.items():
-            found = mb.evaluate(
-                log, target, intervals=kinds, replicates=200,
-                estimators=["dm", "ipw", "snipw", "clipped-ipw", "aipw", "sndr"],
-            )  # fmt: skip
-            truth = float(weights[name] @ cell.means)
-            for one in found.estimates:
-                key = f"{one.estimator} {one.interval}"
-                tallies[name].setdefault(key, Tally(truth)).add(one.low, one.high)
-    return {name: {key: one.row() for key, one in found.items()} for name, found in tallies.items()}
+        found = mb.evaluate(
+            log, "uniform", replicates=400, estimators=["dm", "snipw", "aipw"],
+            intervals=["bootstrap", "poisson-bootstrap", "betting", "dr-betting"],
+        )  # fmt: skip
+        for one in found.estimates:
+            key = f"{one.estimator} {one.interval}"
+            tallies.setdefault(key, Tally(truth)).add(one.low, one.high)
+    return {"uniform": {key: one.row() for key, one in tallies.items()}}
 
 
 # --------------------------------------------------------------------------------------------------
@@ -463,10 +490,10 @@ def slow_task(cell: Cell, logs: int) -> Found:
 
 
 def ten_arms(horizon: int, logs: int) -> Found:
-    """KL-MS on ten coins: the best and the worst arm, and all alike."""
+    """KL-MS on ten coins: the worst arm, and all alike."""
     means = np.linspace(0.1, 0.9, 10)
     sums = sums_of("kl-ms", mb.Bernoulli(means.tolist()), horizon, logs, seed=10)
-    targets = {k: v for k, v in targets_of(10).items() if k in ("uniform", "arm 0", "arm 9")}
+    targets = {k: v for k, v in targets_of(10).items() if k in ("uniform", "arm 0")}
     return arm_intervals(sums, means, Experiment({"policy": "kl-ms"}, horizon), targets)
 
 
@@ -496,11 +523,10 @@ def other_rewards(horizon: int, logs: int) -> Found:
     return {name: {key: one.row() for key, one in found.items()} for name, found in tallies.items()}
 
 
-MORE: dict[str, Callable[[int], Found]] = {
-    "10 arms, KL-MS, T = 1,000": lambda logs: ten_arms(1_000, logs),
-    "10 arms, KL-MS, T = 10,000": lambda logs: ten_arms(10_000, logs),
-    "batches of 100, Thompson, T = 1,000": lambda logs: in_batches(1_000, logs),
-    "Beta rewards, KL-MS, T = 500": lambda logs: other_rewards(500, logs // 4),
+MORE: dict[str, Callable[[float], Found]] = {
+    "10 arms, KL-MS, T = 1,000": lambda factor: ten_arms(1_000, round(500 * factor)),
+    "batches of 100, Thompson, T = 1,000": lambda factor: in_batches(1_000, round(2_000 * factor)),
+    "Beta rewards, KL-MS, T = 500": lambda factor: other_rewards(500, round(500 * factor)),
 }
 
 
@@ -513,7 +539,6 @@ class Task(NamedTuple):
 
     name: str
     work: Callable[[], Found]
-    cell: Cell | None
 
 
 KINDS: dict[str, Callable[[Cell, int], Found]] = {
@@ -524,31 +549,34 @@ KINDS: dict[str, Callable[[Cell, int], Found]] = {
 }
 
 
+#: In this order: what decides first.
+ORDER = (
+    ("arms", 1_000), ("rows", 1_000), ("arms", 10_000), ("rows", 10_000),
+    ("ever", 1_000), ("slow", 1_000), ("ever", 10_000), ("slow", 10_000),
+)  # fmt: skip
+
+
 def tasks(factor: float = 1.0) -> list[Task]:
-    """All of them, what decides first."""
+    """All of them, of `factor` times as many logs as planned."""
     found = []
-    for horizon in HORIZONS:
-        for kind, work in KINDS.items():
-            for cell in CELLS:
-                if cell.horizon != horizon:
-                    continue
-                # The arms' rewards are the same whatever propensities were written down.
-                if kind == "arms" and cell.policy == MONTE_CARLO:
-                    continue
-                logs = max(1, round(factor * LOGS[kind]))
-                name = f"{kind} {cell.policy} {cell.instance} {cell.horizon}"
-                found.append(Task(name, lambda w=work, c=cell, n=logs: w(c, n), cell))
-    for title, measure in MORE.items():
-        logs = max(4, round(factor * LOGS["more"]))
-        found.append(Task(f"more {title}", lambda m=measure, n=logs: m(n), None))
-    order = {"arms": 0, "rows": 1, "more": 2, "ever": 3, "slow": 4}
-    found.sort(key=lambda task: order[task.name.split()[0]])
+    for kind, horizon in ORDER:
+        logs = max(1, round(factor * LOGS[kind, horizon]))
+        for cell in CELLS:
+            # The arms' rewards are the same whatever propensities were written down.
+            if cell.horizon == horizon and (kind, cell.policy) != ("arms", MONTE_CARLO):
+                name = f"{kind} {cell.policy} {cell.instance} {horizon}"
+                found.append(Task(name, lambda k=kind, c=cell, n=logs: KINDS[k](c, n)))
+        if (kind, horizon) == ("slow", 1_000):
+            for title, measure in MORE.items():
+                found.append(Task(f"more {title}", lambda m=measure: m(factor)))
     return found
 
 
 def run(folder: Path, only: Sequence[str], factor: float) -> None:
     """Do what is not there yet and nobody else is doing."""
+    global _KEPT
     folder.mkdir(parents=True, exist_ok=True)
+    _KEPT = folder
     for task in tasks(factor):
         if only and not any(word in task.name for word in only):
             continue

@@ -36,7 +36,14 @@ def run(*words: str) -> str:
 
 def test_a_table(path: str) -> None:
     text = run(path)
-    for word in ("value of uniform", "dm *", "ipw", "verdict", "recommended: dm with kt", "2 runs"):
+    for word in (
+        "value of uniform",
+        "dm *",
+        "ipw",
+        "verdict",
+        "recommended: dm with normal",
+        "2 runs",
+    ):
         assert word in text
 
 

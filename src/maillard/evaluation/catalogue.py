@@ -52,7 +52,7 @@ INTERVALS: Final[dict[str, type[Interval]]] = {
 USUAL_ESTIMATORS: Final = (
     "dm", "ipw", "snipw", "clipped-ipw", "aipw", "aw-aipw-two-point", "stable-variance",
 )  # fmt: skip
-USUAL_INTERVALS: Final = ("kt", "normal")
+USUAL_INTERVALS: Final = ("policy-bootstrap", "likelihood-ratio", "kt", "normal")
 
 
 def estimator_class(name: str, contextual: bool) -> type[Estimator]:

@@ -7,20 +7,26 @@ from typing import Final
 from .diagnostics import Diagnostics
 from .estimators import Estimator, Point
 from .intervals import Ends, Interval
+from .refit import Experiment
 
 #: (estimator, interval), the best first. Arms without a context: arm means, whose error is the
-#: smallest on logs of learning policies, with an interval that holds whatever the policy did.
+#: smallest on logs of learning policies. Their intervals that cover what they say on such logs come
+#: first, the narrowest before the others: measured, see docs/coverage.md.
 _WITHOUT_CONTEXT: Final = (
-    ("dm", "kt"), ("dm", "betting"), ("dm", "t"), ("dm", "normal"), ("aipw", "dr-betting"),
-    ("stable-variance", "normal"), ("aipw", "t"), ("aipw", "normal"), ("snipw", "t"),
-    ("snipw", "normal"), ("ipw", "normal"),
+    ("dm", "policy-bootstrap"), ("dm", "likelihood-ratio"), ("dm", "kt"), ("dm", "betting"),
+    ("aipw", "dr-betting"), ("dm", "t"), ("dm", "normal"), ("stable-variance", "normal"),
+    ("aipw", "t"), ("aipw", "normal"), ("snipw", "t"), ("snipw", "normal"), ("ipw", "normal"),
 )  # fmt: skip
+#: Where rounds are independent the textbook's intervals cover, and are the narrowest.
+_INDEPENDENT: Final = (("dm", "t"), ("dm", "normal"))
 #: With a context arm means are no longer means of anything.
 _WITH_CONTEXT: Final = (
     ("sndr", "t"), ("sndr", "normal"), ("aipw", "t"), ("aipw", "normal"), ("snipw", "t"),
     ("snipw", "normal"), ("ipw", "normal"),
 )  # fmt: skip
 
+#: Pulls of an arm from which its mean is as good as normal.
+MANY: Final = 30
 #: Weights are not to be trusted with fewer effective rows, or with a larger share in one row.
 FEW: Final = 50.0
 LARGE_SHARE: Final = 0.1
@@ -30,10 +36,18 @@ ROUNDED: Final = 1e-3
 HEAVY: Final = 2.0
 
 
-def recommended(pairs: Iterable[tuple[str, str]], contextual: bool) -> tuple[str, str] | None:
-    """The estimator and interval to believe, among those that gave a finite answer."""
+def recommended(
+    pairs: Iterable[tuple[str, str]], contextual: bool, independent: bool = False
+) -> tuple[str, str] | None:
+    """The estimator and interval to believe, among those that gave a finite answer.
+
+    `independent`: whether propensities never changed, and arms have many pulls.
+    """
     finite = list(pairs)
-    for pair in _WITH_CONTEXT if contextual else _WITHOUT_CONTEXT:
+    order: tuple[tuple[str, str], ...] = _WITH_CONTEXT if contextual else _WITHOUT_CONTEXT
+    if independent and not contextual:
+        order = _INDEPENDENT + order
+    for pair in order:
         if pair in finite:
             return pair
     return finite[0] if finite else None
@@ -68,19 +82,26 @@ def verdict(
     if seen.tail < HEAVY:
         return f"take care: the weights have a heavy tail (index {seen.tail:.1f}){left_out}"
     if not seen.constant:
-        return f"take care: the policy was learning, so this interval may be too narrow{left_out}"
+        return f"take care: the policy was learning, and such intervals miss too often{left_out}"
     return f"sound: rounds are independent and weights moderate{left_out}"
 
 
 def _of_arm_means(interval: Interval, point: Point, seen: Diagnostics) -> str:
     assert point.arms is not None
     pulls = point.arms.pulls[point.arms.weights != 0.0]
-    few = f", though one arm has only {pulls.min():,.0f} pulls" if pulls.min() < 30 else ""
+    few = f", though one arm has only {pulls.min():,.0f} pulls" if pulls.min() < MANY else ""
     if interval.anytime:
         return f"valid at every time, whatever policy wrote the log{few}"
+    if interval.name == "policy-bootstrap":
+        experiment = interval.conditions.experiment
+        assert isinstance(experiment, Experiment)
+        policy = experiment.policy["policy"]
+        return f"covers, if this is what {policy} did in rounds whose number was fixed{few}"
+    if interval.name == "likelihood-ratio":
+        return f"covers on logs of learning policies whose number of rounds was fixed{few}"
     if seen.constant:
         return f"sound: rounds are independent{few}"
-    return f"take care: arm means of a learning policy are a little too low{few}"
+    return f"take care: arm means of a learning policy are too low, and this misses too often{few}"
 
 
 def _missing(point: Point, seen: Diagnostics) -> str:
