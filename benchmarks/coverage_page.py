@@ -1,0 +1,452 @@
+"""The page on measured coverage, from the files that `coverage_of_intervals.py` leaves."""
+
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from coverage_of_intervals import CELLS, DRAWS, HORIZONS, INSTANCES, LEARNING, MONTE_CARLO, POLICIES
+from timing import machine, table
+
+from maillard.plots import _SETTINGS, new_figure
+from maillard.plots import write as write_figure
+
+DOCS = Path(__file__).parent.parent / "docs"
+TARGETS = ("uniform", "arm 0", "arm 1")
+#: What an interval must cover in every cell to be recommended, at 95 %.
+ENOUGH = 0.945
+#: Pairs in the figure, those of arm means first.
+SHOWN = (
+    "dm policy-bootstrap", "dm likelihood-ratio", "dm kt", "dm t", "dm normal",
+    "aw-aipw-two-point normal", "aw-aipw-constant normal", "stable-variance normal",
+    "min-variance normal", "cadr normal", "aipw normal", "sndr normal", "snipw normal",
+    "clipped-ipw normal", "ipw normal",
+)  # fmt: skip
+SETTINGS = [(instance, horizon) for instance in INSTANCES for horizon in HORIZONS]
+
+
+class Seen(NamedTuple):
+    """One interval's coverage in one cell."""
+
+    policy: str
+    instance: str
+    horizon: int
+    target: str
+    coverage: float
+    width: float
+    logs: int
+
+    @property
+    def place(self) -> str:
+        """The cell in a few words."""
+        return f"{self.policy}, ({self.instance}), T = {self.horizon:,}, {self.target}"
+
+
+# --------------------------------------------------------------------------------------------------
+# Data
+
+
+def gathered(folder: Path) -> dict[str, Any]:
+    """All files of a folder as one table: cell → kind → target → pair → numbers."""
+    data: dict[str, Any] = {"machine": machine()[:-1], "cells": {}, "more": {}, "cpu": 0.0}
+    for path in sorted(folder.glob("*.json")):
+        content = json.loads(path.read_text(encoding="utf-8"))
+        kind, _, name = content["task"].partition(" ")
+        data["cpu"] += content["cpu"]
+        found = {
+            target: {pair: [_short(x) for x in row] for pair, row in pairs.items()}
+            for target, pairs in content["found"].items()
+        }
+        if kind == "more":
+            data["more"][name] = found
+        else:
+            data["cells"].setdefault(name, {})[kind] = found
+    data["cpu"] = round(data["cpu"])
+    return data
+
+
+def _short(x: float | None) -> float | None:
+    if x is None or isinstance(x, int):
+        return x
+    return float(f"{x:.5g}")
+
+
+def seen(data: dict[str, Any], pair: str, learning: bool = True) -> Iterator[Seen]:
+    """All cells in which a pair was measured; those of learning policies only."""
+    for cell in CELLS:
+        if learning and cell.policy not in LEARNING:
+            continue
+        kinds = data["cells"].get(f"{cell.policy} {cell.instance} {cell.horizon}", {})
+        for kind in ("arms", "rows", "slow"):
+            for target in TARGETS:
+                row = kinds.get(kind, {}).get(target, {}).get(pair)
+                if row is not None and row[1] is not None:
+                    yield Seen(*cell, target, *row)
+
+
+def pairs_of(data: dict[str, Any]) -> list[str]:
+    """All pairs that gave intervals somewhere, in the order in which they were met."""
+    found: dict[str, None] = {}
+    for kinds in data["cells"].values():
+        for kind in ("arms", "rows", "slow"):
+            for pairs in kinds.get(kind, {}).values():
+                found.update(dict.fromkeys(k for k, row in pairs.items() if row[1] is not None))
+    return list(found)
+
+
+def relative_width(data: dict[str, Any], one: Seen) -> float:
+    """Against the normal interval of arm means in the same cell."""
+    policy = "Thompson" if one.policy == MONTE_CARLO else one.policy
+    for other in seen(data, "dm normal", learning=False):
+        if (other.policy, *other[1:4]) == (policy, *one[1:4]):
+            return one.width / other.width
+    return math.nan
+
+
+class Summary(NamedTuple):
+    """A pair over all cells of learning policies."""
+
+    pair: str
+    cells: int
+    enough: int
+    least: Seen
+    mean: float
+    width: float
+    logs: int
+
+
+def summary(data: dict[str, Any], pair: str) -> Summary | None:
+    """None where a pair was measured in no such cell."""
+    found = list(seen(data, pair))
+    if not found:
+        return None
+    widths = [relative_width(data, one) for one in found]
+    logs = [math.log(w) for w in widths if w > 0.0]
+    return Summary(
+        pair, len(found), sum(one.coverage >= ENOUGH for one in found),
+        min(found, key=lambda one: one.coverage),
+        float(np.mean([one.coverage for one in found])),
+        math.exp(float(np.mean(logs))) if logs else math.nan,
+        min(one.logs for one in found),
+    )  # fmt: skip
+
+
+# --------------------------------------------------------------------------------------------------
+# Text
+
+
+def percent(x: float) -> str:
+    """A coverage."""
+    return f"{100.0 * x:.1f}"
+
+
+def size(x: float | None) -> str:
+    """A width, in three digits."""
+    return "–" if x is None or not math.isfinite(x) else f"{x:.3g}"
+
+
+def name_of(pair: str) -> str:
+    """Estimator and interval as code."""
+    estimator, interval = pair.split(" ")
+    return f"`{estimator}` `{interval}`"
+
+
+def overview(data: dict[str, Any]) -> str:
+    """Every pair over all cells of learning policies."""
+    found = [s for s in (summary(data, pair) for pair in pairs_of(data)) if s is not None]
+    found.sort(key=lambda s: (-s.enough / s.cells, s.width if s.enough == s.cells else -s.mean))
+    rows = [
+        [
+            name_of(s.pair), f"{s.enough} of {s.cells}", percent(s.least.coverage),
+            percent(s.mean), f"{s.width:.2f}", f"{s.logs:,}",
+        ]
+        for s in found
+    ]  # fmt: skip
+    heads = ["estimator, interval", "cells ≥ 94.5 %", "least", "mean", "width", "logs"]
+    return table(heads, rows)
+
+
+def settings(data: dict[str, Any], policy: str, target: str) -> str:
+    """Coverage and width of every pair in the four settings of one policy and target."""
+    heads = ["estimator, interval", *(f"({i}), {t:,}" for i, t in SETTINGS)]
+    rows = []
+    for pair in pairs_of(data):
+        by_place = {
+            (one.instance, one.horizon): one
+            for one in seen(data, pair, learning=False)
+            if (one.policy, one.target) == (policy, target)
+        }
+        if not by_place:
+            continue
+        cells = [by_place.get(place) for place in SETTINGS]
+        shown = ["–" if c is None else f"{percent(c.coverage)} · {size(c.width)}" for c in cells]
+        rows.append([name_of(pair), *shown])
+    return table(heads, rows)
+
+
+def ever(data: dict[str, Any]) -> str:
+    """How often each sequence had ever missed by the horizon, in the worst cells."""
+    heads = ["cell", "target", "`kt`", "`betting`", "`dr-betting`", "logs"]
+    rows = []
+    for cell in CELLS:
+        kinds = data["cells"].get(f"{cell.policy} {cell.instance} {cell.horizon}", {})
+        for target, pairs in kinds.get("ever", {}).items():
+            shown = [percent(pairs[p][0]) for p in ("dm kt", "dm betting", "aipw dr-betting")]
+            place = f"{cell.policy}, ({cell.instance}), T = {cell.horizon:,}"
+            rows.append([place, target, *shown, f"{pairs['dm kt'][2]:,}"])
+    return table(heads, rows) if rows else ""
+
+
+def most_ever(data: dict[str, Any], pair: str, exact: bool = True) -> float:
+    """The largest share of logs on which a sequence had ever missed."""
+    shares = [
+        pairs[pair][0]
+        for name, kinds in data["cells"].items()
+        for pairs in kinds.get("ever", {}).values()
+        if not (exact and name.startswith(MONTE_CARLO))
+    ]
+    return max(shares, default=math.nan)
+
+
+def more(data: dict[str, Any]) -> str:
+    """The cells beyond two coins."""
+    heads = ["logs of", "target", "interval", "coverage", "width", "logs"]
+    rows = [
+        [name, target, f"`{pair.split()[1]}`", percent(row[0]), size(row[1]), f"{row[2]:,}"]
+        for name, targets in data["more"].items()
+        for target, pairs in targets.items()
+        for pair, row in pairs.items()
+    ]
+    return table(heads, rows) if rows else ""
+
+
+def range_of(data: dict[str, Any], pair: str) -> str:
+    """The least and the largest coverage in cells of learning policies."""
+    found = [one.coverage for one in seen(data, pair)]
+    return f"{percent(min(found))} to {percent(max(found))} %"
+
+
+def logs_of(data: dict[str, Any]) -> str:
+    """The number of logs of a cell, as far as it is the same."""
+    counts = {one.logs for pair in ("dm normal", "ipw normal") for one in seen(data, pair)}
+    return " or ".join(f"{n:,}" for n in sorted(counts))
+
+
+def page(data: dict[str, Any]) -> str:
+    """The page."""
+    best, next_best, kt, normal, ipw = (
+        summary(data, f"{pair}")
+        for pair in ("dm policy-bootstrap", "dm likelihood-ratio", "dm kt", "dm normal",
+                     "ipw normal")
+    )  # fmt: skip
+    assert best is not None
+    assert next_best is not None
+    assert kt is not None
+    assert normal is not None
+    assert ipw is not None
+    two_point = next(
+        (
+            one
+            for one in seen(data, "aw-aipw-two-point normal")
+            if one[:4] == ("KL-MS", "0.8, 0.9", 10_000, "uniform")
+        ),
+        None,
+    )
+    same = next(
+        one for one in seen(data, "dm policy-bootstrap")
+        if one[:4] == ("KL-MS", "0.8, 0.9", 10_000, "uniform")
+    )  # fmt: skip
+    against = (
+        f" On logs of KL-MS at means (0.8, 0.9) and T = 10,000, target uniform, it is "
+        f"{size(same.width)} wide where two-point weighted AIPW, the best of the weighted, is "
+        f"{size(two_point.width)}."
+        if two_point is not None
+        else ""
+    )
+    behind = [s for s in (summary(data, pair) for pair in pairs_of(data)) if s is not None]
+    weighted = [s for s in behind if not s.pair.startswith("dm ") and "betting" not in s.pair]
+    good = [s for s in weighted if s.enough == s.cells and s.cells > 3]
+    some = (
+        "None of the intervals of weighted estimators does so in every cell: the nearest, "
+        + name_of(max(weighted, key=lambda s: s.enough / s.cells).pair)
+        + ", in "
+        + "{0.enough} of {0.cells}.".format(max(weighted, key=lambda s: s.enough / s.cells))
+        if not good
+        else "Of the weighted estimators' these do so in every cell: "
+        + ", ".join(name_of(s.pair) for s in good)
+        + "."
+    )
+    sections = []
+    for target in TARGETS:
+        for policy in POLICIES:
+            sections.append(f"### {policy}, target {target}\n\n{settings(data, policy, target)}")
+    return f"""# Measured coverage
+
+An interval of 95 % should hold the truth in 95 of 100 logs. Whether it does on logs of a policy
+that learns is not for the textbook to say: such a policy pulls an arm no more when it looks
+bad, and its propensities fall like 1/t. So it was measured: {logs_of(data)} simulated logs a
+cell; six policies, the paper's two instances of coins, two horizons, three targets (all arms
+alike, and each arm).
+
+![Coverage of each interval in every cell of learning policies, and its width](coverage.svg)
+
+*Each dot is a cell of a policy that learns, with all arms alike as the target; to the right the
+width, as a multiple of the normal interval's of arm means.*
+
+## What is recommended, and why
+
+An interval is recommended if it covers at least 94.5 % in every cell of learning policies; of those
+that do, the narrowest.
+
+- **`dm` with `policy-bootstrap`** where the log names its policy: {range_of(data, best.pair)} in
+  {best.cells} cells, at {best.width:.2f} times the width of the normal interval.{against}
+- **`dm` with `likelihood-ratio`** otherwise: {range_of(data, next_best.pair)}, at
+  {next_best.width:.2f} times the width. It needs pulls and rewards only.
+- **`kt`** if one looks again and again, or stops when one likes: {range_of(data, kt.pair)} at the
+  horizon, at {kt.width:.2f} times the width, and it holds at every round at once.
+- Where propensities never changed, the textbook's `normal` and `t` of arm means.
+
+The same normal interval of arm means covers {range_of(data, normal.pair)} where the policy learns,
+that of inverse propensity weighting {range_of(data, ipw.pair)}. {some}
+
+What the bootstrap through the policy supposes: that the log is what the named policy did, in a
+number of rounds that was fixed beforehand, and that rewards of one arm are independent and
+alike. It then simulates the experiment again under other laws of the rewards, some 3,000 times,
+and keeps the values of the target under which an outcome like the logged one is not too rare.
+For rewards of two values the laws are all coins; for others the empirical laws, tilted, with
+one more reward, half at either end of the range. The simulations' own error is counted against
+it, so that it is a little too wide. It takes about a third of a second for 10,000 rounds of
+KL-MS, and so it is computed unasked for up to 50,000 rounds × arms, and beyond that when asked
+for by name.
+
+## Over all cells of learning policies
+
+`width` is the mean multiple of the normal interval's of arm means in the same cell (geometric
+mean). With {2_000:,} logs a coverage has a standard error of half a percent, so that an
+interval which covers exactly 95 % shows less than 94.5 % in one cell of seven. Rows with fewer
+logs or cells are those that take long: bootstraps and the betting sequences were run at one
+target only.
+
+{overview(data)}
+
+An empirical Bernstein interval exists only where propensities never change: see the tables of
+uniform logs. A log without an interval, such as one in which an arm has one pull and so no
+standard error, counts as not covered.
+
+## Ever missed
+
+Confidence sequences promise to miss at no time, but for 5 % of logs. Here is the percentage of
+logs on which they had missed in any round up to the horizon, followed round by round. For `kt`
+and `betting` this is that any arm that the target wants was missed at its share of α, which is
+what is promised. The most in any cell with exact propensities: `kt`
+{percent(most_ever(data, "dm kt"))}, `betting` {percent(most_ever(data, "dm betting"))},
+`dr-betting` {percent(most_ever(data, "aipw dr-betting"))} %.
+
+{ever(data)}
+
+## Beyond two coins
+
+{more(data)}
+
+## Every cell
+
+Coverage in percent and mean width. The propensities of *{MONTE_CARLO}* are not exact: each is
+the share of {DRAWS:,} posterior draws in which the arm was best, Binomial({DRAWS:,},
+p)/{DRAWS:,} of the exact p; where that was none or all of them, half a draw was put in place
+of none, as in the code that was published with KL-MS. Arm means do not use propensities: their
+rows are those of *Thompson*.
+
+{chr(10).join(section + chr(10) for section in sections)}
+## What this does not show
+
+Two arms, coins and two horizons decide; ten arms, batches and other rewards were looked at
+less. The policies ran with their defaults. The bootstrap was given the policy that had made the
+log: a log whose metadata name another, or whose rewards drift, is not covered by any of this.
+The shared simulations that made {logs_of(data)} logs a cell affordable have errors that
+neighbouring logs share.
+
+## Run it again
+
+```
+python benchmarks/coverage_of_intervals.py --folder build/coverage
+python benchmarks/coverage_of_intervals.py --folder build/coverage --page
+```
+
+The first may be started several times at once, stopped and started again; the second writes
+this page, its figure and [its data](coverage.json). It took {data["cpu"] / 60:.0f} minutes of
+one core: {"; ".join(data["machine"])}."""
+
+
+# --------------------------------------------------------------------------------------------------
+# Figure
+
+
+def draw(data: dict[str, Any]) -> Any:
+    """Coverage of each pair in every cell of learning policies, and how wide it is."""
+    import matplotlib
+
+    figure = new_figure(9.0, 6.2)
+    colours = dict(zip(LEARNING, ("#0072B2", "#56B4E9", "#D55E00", "#E69F00", "#009E73")))
+    with matplotlib.rc_context(_SETTINGS):
+        left, right = figure.subplots(1, 2, sharey=True, width_ratios=(3, 2))
+        shown = [pair for pair in SHOWN if summary(data, pair) is not None]
+        for i, pair in enumerate(shown):
+            found = [one for one in seen(data, pair) if one.target == "uniform"]
+            for j, one in enumerate(found):
+                place = i + 0.5 * ((j + 0.5) / len(found) - 0.5)
+                mark = "o" if one.horizon == HORIZONS[0] else "s"
+                style: dict[str, Any] = {
+                    "color": colours[one.policy], "markersize": 4, "alpha": 0.85,
+                }  # fmt: skip
+                left.plot(max(100.0 * one.coverage, 50.0), place, mark, **style)
+                right.plot(relative_width(data, one), place, mark, **style)
+        left.axvline(95.0, color="#333333", linewidth=1.0)
+        left.axvline(94.5, color="#333333", linewidth=0.8, linestyle=":")
+        left.set_yticks(range(len(shown)), [pair.replace(" ", " · ") for pair in shown])
+        left.invert_yaxis()
+        left.set_xlim(49.0, 100.5)
+        left.set_xlabel("logs whose interval holds the truth, percent (50 or less at the edge)")
+        right.set_xscale("log")
+        right.set_xticks([0.5, 1.0, 2.0, 5.0, 10.0], ["½", "1", "2", "5", "10"])
+        right.minorticks_off()
+        right.axvline(1.0, color="#333333", linewidth=0.8, linestyle=":")
+        right.set_xlabel("width")
+        handles = [
+            *(matplotlib.lines.Line2D([], [], marker="o", linestyle="", color=c, label=p)
+              for p, c in colours.items()),
+            *(matplotlib.lines.Line2D([], [], marker=m, linestyle="", color="#888888",
+                                      label=f"T = {t:,}")
+              for m, t in zip("os", HORIZONS)),
+        ]  # fmt: skip
+        figure.legend(handles=handles, loc="outside upper center", ncols=4, frameon=False)
+        for axes in (left, right):
+            axes.spines[["top", "right"]].set_visible(False)
+            axes.grid(axis="y", color="#eeeeee")
+            axes.set_axisbelow(True)
+    return figure
+
+
+def write(folder: Path, docs: Path = DOCS) -> None:
+    """The data, the page and the figure, of what the folder holds."""
+    data = gathered(folder)
+    lines = ",\n".join(
+        f"{json.dumps(name, ensure_ascii=False)}: {json.dumps(part, ensure_ascii=False)}"
+        for name, part in data.items()
+        if name != "cells"
+    )
+    cells = ",\n".join(
+        f"{json.dumps(name, ensure_ascii=False)}: {json.dumps(part, ensure_ascii=False)}"
+        for name, part in data["cells"].items()
+    )
+    text = f'{{{lines},\n"cells": {{\n{cells}\n}}}}\n'
+    (docs / "coverage.json").write_text(text, encoding="utf-8")
+    again(docs)
+
+
+def again(docs: Path = DOCS) -> None:
+    """The page and the figure, of the data that lie beside them."""
+    data = json.loads((docs / "coverage.json").read_text(encoding="utf-8"))
+    (docs / "coverage.md").write_text(page(data), encoding="utf-8")
+    write_figure(draw(data), docs / "coverage.svg")
