@@ -475,8 +475,7 @@ def test_studies_do_not_depend_on_the_workers(
     ]
     assert found[0].trials == 70
     assert np.array_equal(found[0].estimates["exact"], found[1].estimates["exact"])
-    assert found[0].recommended in found[0].evaluated
-    assert found[0].recommended[0] == "dm"
+    assert {estimator for estimator, _ in found[0].evaluated} >= {"dm", "ipw", "snipw"}
     for name, answers in found[0].evaluated.items():
         assert answers.shape == (3, 6)
         assert np.array_equal(answers, found[1].evaluated[name], equal_nan=True)

@@ -1,14 +1,17 @@
 """What a reader needs: the same logs, evaluated as one would, and Thompson's with exact numbers."""
 
 import math
+from typing import Any
 
 import numpy as np
+
+import maillard as mb
 
 from .figures import BLUE, NAMES, RED, quantile_bars
 from .laboratory import Laboratory, Study
 from .page import data, number, paragraphs, picture, side_by_side, table
 from .part import Part, instance
-from .protocols import WRITTEN, Array
+from .protocols import WRITTEN, Array, environment, logger
 from .published import published
 from .verdicts import LIMIT, larger, largest_share
 
@@ -28,18 +31,31 @@ def run(lab: Laboratory) -> Part:
     """Both policies' logs as written, with exact probabilities, by every usual estimator."""
     horizon = max(published()["horizons"])
     instances = [tuple(means) for means in published()["instances"]]
+    best = advice(lab)
     html = paragraphs(
         "The question behind these experiments is whose logs are worth more: those of KL-MS, whose "
         "probabilities are in closed form, or those of Thompson sampling. Here are the logs of the "
         "protocol as written, T = "
         f"{lab.size.horizons[horizon]:,}, Thompson sampling's with <em>exact</em> probabilities, "
-        "and what <code>maillard.evaluate</code> makes of each log by itself.",
+        "and what <code>maillard.evaluate</code> makes of each log by itself. For such a log it "
+        f"recommends {WORDS.get(best.estimator, '')}, <code>{best.estimator}</code>, with the interval "
+        f"<code>{best.interval}</code>.",
     )
-    html += side_by_side(*(figure(lab, means, horizon) for means in instances))
+    html += side_by_side(*(figure(lab, means, horizon, best) for means in instances))
     for means in instances:
-        html += errors(lab, means, horizon)
-    html += settled(lab, instances, horizon)
+        html += errors(lab, means, horizon, best)
+    html += settled(lab, instances, horizon, best)
     return Part("reader", "What a reader needs", html, [])
+
+
+def advice(lab: Laboratory) -> Any:
+    """What `evaluate` recommends for a log of this kind, if it is asked for nothing else."""
+    means = tuple(published()["instances"][1])
+    log = mb.collect(
+        logger("kl-ms", WRITTEN), environment(means, WRITTEN),
+        lab.size.horizons[max(lab.size.horizons)], seed=lab.seed, progress=False,
+    )  # fmt: skip
+    return mb.evaluate(log, "uniform").best
 
 
 def both(lab: Laboratory, means: tuple[float, ...], horizon: int) -> dict[str, Study]:
@@ -47,7 +63,7 @@ def both(lab: Laboratory, means: tuple[float, ...], horizon: int) -> dict[str, S
     return {policy: lab.study(policy, means, horizon, WRITTEN) for policy in ("kl-ms", "thompson")}
 
 
-def figure(lab: Laboratory, means: tuple[float, ...], horizon: int) -> str:
+def figure(lab: Laboratory, means: tuple[float, ...], horizon: int, best: Any) -> str:
     """Spread of the estimates by logger, probabilities and estimator."""
     studies = both(lab, means, horizon)
     few = published()["samples"][0]
@@ -57,8 +73,10 @@ def figure(lab: Laboratory, means: tuple[float, ...], horizon: int) -> str:
         if policy == "thompson":
             rows.append((f"{NAMES[policy]}, IPW, M = {few:,}", colour, study.estimates[f"M={few}"]))
         rows.append((f"{NAMES[policy]}, IPW, exact p", colour, study.estimates["exact"]))
-        for pair in (("snipw", "normal"), study.recommended):
-            rows.append((f"{NAMES[policy]}, {WORDS[pair[0]]}", colour, study.evaluated[pair][0]))
+        for name in ("snipw", best.estimator):
+            rows.append(
+                (f"{NAMES[policy]}, {WORDS.get(name, name)}", colour, estimates(study, name))
+            )
     truth = studies["kl-ms"].truth
     finite = np.concatenate([x[np.isfinite(x)] for _, _, x in rows])
     reach = 1.15 * max(abs(q - truth) for q in np.quantile(finite, [0.03, 0.97]))
@@ -76,6 +94,11 @@ def figure(lab: Laboratory, means: tuple[float, ...], horizon: int) -> str:
         f"{link}",
         name,
     )
+
+
+def estimates(study: Study, estimator: str) -> Array:
+    """An estimator's answers; they do not depend on the interval."""
+    return next(np.asarray(x[0]) for pair, x in study.evaluated.items() if pair[0] == estimator)
 
 
 def evaluated(study: Study) -> int:
@@ -101,15 +124,15 @@ def columns(studies: dict[str, Study]) -> dict[str, list[object]]:
     return found
 
 
-def errors(lab: Laboratory, means: tuple[float, ...], horizon: int) -> str:
-    """Error and coverage of every estimator, the recommended one first."""
+def errors(lab: Laboratory, means: tuple[float, ...], horizon: int, best: Any) -> str:
+    """Error and coverage of every estimator."""
     rows = []
     for policy, study in both(lab, means, horizon).items():
         for pair, (estimate, low, high) in study.evaluated.items():
             estimator, interval = pair
             covered = float(np.mean((low <= study.truth) & (study.truth <= high)))
             width = f"{float(np.median(high - low)):.4f}"
-            mark = " *" if pair == study.recommended else ""
+            mark = " *" if estimator == best.estimator else ""
             rows.append([
                 f"{NAMES[policy]}, {WORDS.get(estimator, estimator)}{mark}",
                 *summary(estimate - study.truth), interval, f"{100 * covered:.1f} %", width,
@@ -127,8 +150,9 @@ def errors(lab: Laboratory, means: tuple[float, ...], horizon: int) -> str:
         rows,
         f"<b>{instance(means)}.</b> Estimates of the uniform policy's value, by log and estimator; "
         "exact probabilities but for the last three rows. * is what <code>evaluate</code> "
-        "recommends; the interval kt holds at every time and whatever the policy, and so is wide. "
-        "† marks a heavy tail.",
+        "recommends. The intervals are those that take no time: the interval kt holds at every "
+        "time and whatever the policy, and so is wide; of the others the coverage is what is seen "
+        "here. † marks a heavy tail.",
     )  # fmt: skip
 
 
@@ -153,20 +177,20 @@ def summary(error: Array) -> list[str]:
     ]  # fmt: skip
 
 
-def settled(lab: Laboratory, instances: list[tuple[float, ...]], horizon: int) -> str:
+def settled(lab: Laboratory, instances: list[tuple[float, ...]], horizon: int, best: Any) -> str:
     """The comparison on its merits, in words that follow from the numbers."""
-    items = []
+    items, name = [], WORDS.get(best.estimator, best.estimator)
     for means in instances:
         studies = both(lab, means, horizon)
-        best = {p: s.evaluated[s.recommended][0] - s.truth for p, s in studies.items()}
+        good = {p: estimates(s, best.estimator) - s.truth for p, s in studies.items()}
         plain = {p: s.errors("exact") for p, s in studies.items()}
-        root = {p: math.sqrt(float(np.mean(e**2))) for p, e in best.items()}
-        ratio = float(np.median(np.abs(plain["kl-ms"])) / np.median(np.abs(best["kl-ms"])))
+        root = {p: math.sqrt(float(np.mean(e**2))) for p, e in good.items()}
+        ratio = float(np.median(np.abs(plain["kl-ms"])) / np.median(np.abs(good["kl-ms"])))
         items.append(
-            f"<li><b>{instance(means)}.</b> By arm means, the root mean squared error is "
+            f"<li><b>{instance(means)}.</b> By {name}, the root mean squared error is "
             f"{root['kl-ms']:.4f} from KL-MS's logs and {root['thompson']:.4f} from Bernoulli "
-            f"TS's: {told(best)}. By IPW with exact probabilities: {told(plain)}. The median error "
-            f"of IPW is {ratio:.1f} times that of arm means, on the same logs of KL-MS.</li>\n"
+            f"TS's: {told(good)}. By IPW with exact probabilities: {told(plain)}. The median error "
+            f"of IPW is {ratio:.1f} times that of {name}, on the same logs of KL-MS.</li>\n"
         )
     return (
         "<h3>On its merits</h3>\n<ul>\n" + "".join(items) + "</ul>\n"
