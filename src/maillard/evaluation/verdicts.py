@@ -96,12 +96,12 @@ def _of_arm_means(interval: Interval, point: Point, seen: Diagnostics) -> str:
         experiment = interval.conditions.experiment
         assert isinstance(experiment, Experiment)
         policy = experiment.policy["policy"]
-        return f"covers, if this is what {policy} did in rounds whose number was fixed{few}"
+        return f"covers, if {policy} wrote this log and the rounds were fixed beforehand{few}"
     if interval.name == "likelihood-ratio":
-        return f"covers on logs of learning policies whose number of rounds was fixed{few}"
+        return f"covers on logs of learning policies, if the rounds were fixed beforehand{few}"
     if seen.constant:
         return f"sound: rounds are independent{few}"
-    return f"take care: arm means of a learning policy are too low, and this misses too often{few}"
+    return f"take care: the policy was learning, and such intervals miss too often{few}"
 
 
 def _missing(point: Point, seen: Diagnostics) -> str:
