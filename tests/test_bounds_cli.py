@@ -1,5 +1,6 @@
 """`maillard bounds` as a user meets it, and the figures."""
 
+import importlib
 import json
 import subprocess
 import sys
@@ -13,7 +14,10 @@ import maillard as mb
 from maillard import theory
 from maillard.cli import main
 from maillard.theory.known import THEORIES
-from maillard.theory_plots import bounds_figure, crossover_figure
+from maillard.theory.report import Simulated
+from maillard.theory_plots import adaptation_figure, bounds_figure, crossover_figure
+
+ROOT = Path(__file__).parent.parent
 
 
 def run(*words: str) -> str:
@@ -122,7 +126,8 @@ def test_figures(means: list[float]) -> None:
     (axes,) = figure.axes
     assert axes.get_xscale() == axes.get_yscale() == "log"
     labels = [line.get_label() for line in axes.lines]
-    assert "kl-ms: bound" in labels
+    assert ("moss: bound" in labels) != ("moss: no bound below that" in labels)
+    assert ("kl-ms: bound" in labels) == (max(means) > min(means))
     assert ("C ln t, the limit's slope" in labels) == (0 < max(means) - min(means) < 0.7)
 
 
@@ -130,14 +135,91 @@ def test_figure_of_the_best_bound_lies_above_the_lower_one() -> None:
     found = mb.bounds([0.8, 0.9], 10**12, "kl-ms")
     (axes,) = bounds_figure(found).axes
     lines = {line.get_label(): line.get_xydata() for line in axes.lines}
-    upper = lines["kl-ms: bound"][:, 1]
+    worst, upper = lines["the worst arm always"], lines["kl-ms: bound"]
+    # The upper bound leaves the line of the worst arm where it first says more.
+    assert upper[0, 1] == pytest.approx(upper[0, 0] * 0.1, rel=2e-2)
+    assert (upper[1:, 1] < upper[1:, 0] * 0.1).all()
     for label in ("lower bound, if good elsewhere", "lower bound, if no worse than random"):
         lower = np.nan_to_num(lines[label][:, 1])
-        assert (upper >= lower).all()
+        assert (worst[:, 1] >= lower).all()
+        assert (upper[:, 1] >= lower[-len(upper) :]).all()
         assert lower[-1] > 0.0
 
 
-def test_crossover_figure(tmp_path: Path) -> None:
-    figure = crossover_figure([8, 16, 32], {"kl-ms": [3, 9, 20], "moss": [3, 12, 50]})
-    (axes,) = figure.axes
-    assert [line.get_label() for line in axes.lines][:2] == ["kl-ms", "moss"]
+def test_lines_of_nine_policies_can_be_told_apart() -> None:
+    """Colours start again after six: then the lines are dashed otherwise."""
+    found = mb.bounds([0.8, 0.9], 5000)
+    for slug in found.policies:
+        found.simulated[slug] = Simulated(2, np.array([1, 5000]), np.array([0.1, 9.0]), np.zeros(2))
+    (axes,) = bounds_figure(found).axes
+    seen = {
+        (line.get_color(), str(line._dash_pattern), line.get_lw(), line.get_marker())  # type: ignore[attr-defined]
+        for line in axes.lines
+    }
+    assert len(seen) == len(axes.lines)
+
+
+def test_a_figure_has_a_last_round() -> None:
+    assert bounds_figure(mb.bounds([0.8, 0.9], [10, 10**99], "ms")).axes
+    for horizon in (1e101, 10**400):
+        with pytest.raises(ValueError, match=r"ends at T = 1e100"):
+            bounds_figure(mb.bounds([0.8, 0.9], horizon, "ms"))
+
+
+def test_crossover_figure() -> None:
+    regret = {"kl-ms": [3, 9, 20], "moss": [3, 12, 50]}
+    (axes,) = crossover_figure([8, 16, 32], regret, {"kl-ms": [1, 1, 1], "moss": [1, 2, 3]}).axes
+    assert axes.get_legend_handles_labels()[1][-2:] == ["kl-ms", "moss"]
+    lines = {line.get_label(): line.get_ydata() for line in axes.lines}
+    assert lines["∝ K² = √(KT)"][-1] == 50
+    assert lines["∝ K² = √(KT)"][0] == pytest.approx(50 / 16)
+    assert lines["∝ K ln T"][-1] == 20
+
+
+def test_adaptation_figure() -> None:
+    measured = {"kl-ms": [(0.1, 5.0), (0.5, 9.0), (0.99, 3.0)]}
+    figure = adaptation_figure([0.1, 0.5, 0.9], {"kl-ms": [6.0, 10.0, 7.0]}, measured, 10, 1000)
+    left, right = (
+        {line.get_label(): line.get_xydata().tolist() for line in axes.lines}
+        for axes in figure.axes
+    )
+    assert left["kl-ms: bound"] == [[0.1, 6.0], [0.5, 10.0]]
+    assert right["kl-ms: bound"] == [[0.5, 10.0], [pytest.approx(0.1), 7.0]]
+    assert left["kl-ms: measured"] == [[0.1, 5.0], [0.5, 9.0]]
+    assert right["kl-ms: measured"] == [[0.5, 9.0], [pytest.approx(0.01), 3.0]]
+
+
+# --------------------------------------------------------------------------------------------------
+# What docs/theory.md says was measured
+
+
+@pytest.mark.parametrize(
+    ("module", "tables"),
+    [
+        ("lattimore", ["table_of_pairs", "table_of_wholes"]),
+        ("hardest", ["table_of_best_means", "table_of_policies"]),
+    ],
+)
+def test_the_page_has_the_measured_tables(
+    module: str, tables: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Word for word what the scripts print of what they have written down."""
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    script = importlib.import_module(module)
+    page = (ROOT / "docs" / "theory.md").read_text(encoding="utf-8")
+    for name in tables:
+        assert getattr(script, name)(script.load()) in page
+    assert f"]({script.FIGURE.name})" in page
+    assert script.FIGURE.exists()
+
+
+def test_measured_regret_is_below_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    hardest = importlib.import_module("hardest")
+    for key, entry in hardest.load().items():
+        best, slug = float(key.split()[0]), key.split()[1]
+        if slug not in THEORIES:
+            continue
+        means = [best, *[max(best - entry["gap"], 0.0)] * (hardest.ARMS - 1)]
+        found = mb.bounds(means, hardest.HORIZON, slug)
+        assert entry["regret"] - 6 * entry["error"] <= found.best(slug)
