@@ -4,12 +4,15 @@ A view wherever there is one: nothing is copied that is in memory in the form as
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+
+#: Integer labels that lie no further apart are looked up in a table.
+_SPAN: Final = 1 << 16
 
 
 class Coder:
@@ -21,10 +24,15 @@ class Coder:
         self._in_order = self.arms == tuple(range(len(self.arms)))
         self._dictionary: pa.Array | None = None
         self._codes = np.zeros(0, dtype=np.int32)
+        self._table: NDArray[np.int32] | None = None
         if not self._text:
             labels = np.array(self.arms, dtype=np.int64)
             self._order = np.argsort(labels).astype(np.int32)
             self._sorted = labels[self._order]
+            span = int(self._sorted[-1]) - int(self._sorted[0]) + 1 if self.arms else 0
+            if 0 < span <= _SPAN:
+                self._table = np.full(span, -1, dtype=np.int32)
+                self._table[labels - self._sorted[0]] = np.arange(len(labels))
 
     def __call__(self, column: pa.Array) -> NDArray[np.int32]:
         """The position of each label."""
@@ -70,6 +78,15 @@ class Coder:
                 codes = np.where(unsigned >= arms, np.int32(-1), codes)
         elif not arms:
             codes = np.full(len(column), -1, dtype=np.int32)
+        elif self._table is not None:
+            places = view(column, np.int64) - self._sorted[0]
+            unsigned = places.view(np.uint64)
+            outside = bool(places.size) and unsigned.max() >= len(self._table)
+            if outside:
+                places = np.where(unsigned >= len(self._table), 0, places)
+            codes = places.astype(np.int32) if self._in_order else np.take(self._table, places)
+            if outside:
+                codes = np.where(unsigned >= len(self._table), np.int32(-1), codes)
         else:
             values = view(column, np.int64)
             places = np.minimum(np.searchsorted(self._sorted, values), arms - 1)
@@ -136,6 +153,20 @@ def is_lists(kind: pa.DataType) -> bool:
     return bool(lists and is_number(kind.value_type))
 
 
+def _added(found: set[Any], column: pa.Array) -> bool:
+    """Add the integers that occur, if they lie close together: without hashing each of them."""
+    if column.null_count or not len(column) or pa.types.is_uint64(column.type):
+        return False
+    values = view(column, np.int64)
+    least, span = int(values.min()), int(values.max()) - int(values.min()) + 1
+    if span > min(_SPAN, len(values)):
+        return False
+    there = np.zeros(span, dtype=np.bool_)
+    there[values - least] = True
+    found.update((np.flatnonzero(there) + least).tolist())
+    return True
+
+
 def labels_in(columns: Iterable[pa.Array]) -> tuple[Any, ...]:
     """Every label that occurs, sorted."""
     found: set[Any] = set()
@@ -145,7 +176,7 @@ def labels_in(columns: Iterable[pa.Array]) -> tuple[Any, ...]:
             if not found.issuperset(labels):  # a dictionary may hold what no row uses
                 used = pc.unique(column.indices).to_pylist()
                 found.update(labels[i] for i in used if i is not None)
-        else:
+        elif not (pa.types.is_integer(column.type) and _added(found, column)):
             found.update(pc.unique(column).to_pylist())
     found.discard(None)
     return tuple(sorted(found))
