@@ -38,7 +38,7 @@ def run(lab: Laboratory) -> Part:
         "protocol as written, T = "
         f"{lab.size.horizons[horizon]:,}, Thompson sampling's with <em>exact</em> probabilities, "
         "and what <code>maillard.evaluate</code> makes of each log by itself. For such a log it "
-        f"recommends {WORDS.get(best.estimator, '')}, <code>{best.estimator}</code>, with the interval "
+        f"recommends {called(best.estimator)}, <code>{best.estimator}</code>, with the interval "
         f"<code>{best.interval}</code>.",
     )
     html += side_by_side(*(figure(lab, means, horizon, best) for means in instances))
@@ -46,6 +46,11 @@ def run(lab: Laboratory) -> Part:
         html += errors(lab, means, horizon, best)
     html += settled(lab, instances, horizon, best)
     return Part("reader", "What a reader needs", html, [])
+
+
+def called(estimator: str) -> str:
+    """An estimator in words, if there are any."""
+    return WORDS.get(estimator, estimator)
 
 
 def advice(lab: Laboratory) -> Any:
@@ -74,9 +79,7 @@ def figure(lab: Laboratory, means: tuple[float, ...], horizon: int, best: Any) -
             rows.append((f"{NAMES[policy]}, IPW, M = {few:,}", colour, study.estimates[f"M={few}"]))
         rows.append((f"{NAMES[policy]}, IPW, exact p", colour, study.estimates["exact"]))
         for name in ("snipw", best.estimator):
-            rows.append(
-                (f"{NAMES[policy]}, {WORDS.get(name, name)}", colour, estimates(study, name))
-            )
+            rows.append((f"{NAMES[policy]}, {called(name)}", colour, estimates(study, name)))
     truth = studies["kl-ms"].truth
     finite = np.concatenate([x[np.isfinite(x)] for _, _, x in rows])
     reach = 1.15 * max(abs(q - truth) for q in np.quantile(finite, [0.03, 0.97]))
@@ -134,7 +137,7 @@ def errors(lab: Laboratory, means: tuple[float, ...], horizon: int, best: Any) -
             width = f"{float(np.median(high - low)):.4f}"
             mark = " *" if estimator == best.estimator else ""
             rows.append([
-                f"{NAMES[policy]}, {WORDS.get(estimator, estimator)}{mark}",
+                f"{NAMES[policy]}, {called(estimator)}{mark}",
                 *summary(estimate - study.truth), interval, f"{100 * covered:.1f} %", width,
                 invalid(estimate),
             ])  # fmt: skip
@@ -179,7 +182,7 @@ def summary(error: Array) -> list[str]:
 
 def settled(lab: Laboratory, instances: list[tuple[float, ...]], horizon: int, best: Any) -> str:
     """The comparison on its merits, in words that follow from the numbers."""
-    items, name = [], WORDS.get(best.estimator, best.estimator)
+    items, name = [], called(best.estimator)
     for means in instances:
         studies = both(lab, means, horizon)
         good = {p: estimates(s, best.estimator) - s.truth for p, s in studies.items()}
