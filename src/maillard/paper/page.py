@@ -161,7 +161,7 @@ abbr { text-decoration: none; cursor: help; }
 .verdict { white-space: nowrap; } .verdict b { display: inline-block; min-width: 1em; }
 .verdict.yes { color: var(--yes); } .verdict.part { color: var(--part); }
 .verdict.no { color: var(--no); } .verdict.open { color: var(--open); }
-.say { white-space: normal; display: inline-block; min-width: 15rem; max-width: 30rem; }
+.say { white-space: normal; display: inline-block; min-width: min(14rem, 60vw); max-width: 22rem; }
 @media (max-width: 40rem) {
   th, td { padding-right: 0.5rem; } tbody th { min-width: 6.5rem; }
   tbody th .verdict { white-space: normal; }

@@ -35,7 +35,7 @@ def run(lab: Laboratory) -> Part:
             f'<code id="bound-{slug}">{slug}</code>',
             *(f"{float(b.best(slug)):,.1f}" for b in bounds.values()),
             worst(bounds, slug),
-            f"<code>{'</code>, <code>'.join(names)}</code>",
+            f'<span class="say"><code>{"</code>, <code>".join(names)}</code></span>',
             f'<span class="say">{text(sources)}</span>',
         ])  # fmt: skip
     html = (
@@ -55,8 +55,8 @@ def run(lab: Laboratory) -> Part:
             numbers,
             f"Upper bounds on regret after T = {horizon:,} rounds of K = 2 arms, computed by "
             "<code>maillard.bounds</code>; the first two columns are the least of the bounds and "
-            "of the trivial one, the third holds for every instance. The regret measured above is "
-            "far below: bounds are for all horizons and instances.",
+            "of the trivial one, the third holds for every instance, or every one with as good a "
+            "best arm. Such bounds hold at all horizons; regret may be far below, as above.",
         )
     )  # fmt: skip
     return Part("table-1", "Table 1 and its bounds as numbers", html, [])
