@@ -191,11 +191,13 @@ class Pass:
         )
 
     def history(self, log: Any) -> History:
-        """What the rows of a piece add to the history of later ones."""
+        """What the rows of a piece add to the history of later ones; it needs few columns."""
         history = History.empty(self.arms)
+        columns = () if self.run is None else ("run",)
         with np.errstate(all="ignore"):
-            for batch in self._read(log):
-                history = self._advanced(history, batch)
+            for whole in log.batches(size=BATCH, columns=columns):
+                for batch in self._blocks(whole):
+                    history = self._advanced(history, batch)
         return history
 
     def piece(self, log: Any, history: History | None = None) -> State:
@@ -238,18 +240,18 @@ class Pass:
         if executor is None or together or pieces < 2:
             return self.piece(log)
         parts = log.pieces(pieces)
-        starts: list[History] = [History.empty(self.arms)]
-        if self.remembers or self.run is not None:
-            added = [executor.submit(self.history, part) for part in parts[:-1]]
-            for future in added:
-                starts.append(starts[-1] + future.result())
-        else:
-            for part in parts[:-1]:
-                starts.append(starts[-1]._replace(rows=starts[-1].rows + len(part)))
-        futures = [
-            executor.submit(self.piece, part, start)
-            for part, start in zip(parts, starts, strict=True)
-        ]
+        start = History.empty(self.arms)
+        looks_back = self.remembers or self.run is not None
+        # A piece is handed out as soon as all before it are known, the first at once.
+        added = [executor.submit(self.history, part) for part in parts[:-1] if looks_back]
+        futures = []
+        for i, part in enumerate(parts):
+            futures.append(executor.submit(self.piece, part, start))
+            if i < len(parts) - 1:
+                gain = added[i].result() if looks_back else None
+                start = (
+                    start._replace(rows=start.rows + len(part)) if gain is None else start + gain
+                )
         state = self.start()
         for future in futures:  # in the order of the rows, whichever is ready first
             state = self.merge(state, future.result())
