@@ -24,7 +24,7 @@ class Weighted(Policy):
         return type(self).log_weight  # type: ignore[attr-defined,no-any-return]
 
     def _rule(self) -> Kernel:
-        return self._bound(rules.weighted, log_weight=self._log_weight())  # type: ignore[no-any-return]
+        return self._bound(rules.weighted, log_weights=self._log_weight())  # type: ignore[no-any-return]
 
 
 class Indexed(Policy):
@@ -37,7 +37,7 @@ class Indexed(Policy):
         return type(self).index  # type: ignore[attr-defined,no-any-return]
 
     def _rule(self) -> Kernel:
-        return self._bound(rules.maximised, index=self._index())  # type: ignore[no-any-return]
+        return self._bound(rules.maximised, indices=self._index())  # type: ignore[no-any-return]
 
     def indices(self) -> Array:
         """Each arm's index now; a ValueError while arms wait for their first pull."""

@@ -232,15 +232,20 @@ class Policy:
         own = getattr(type(self), "estimate", None)
         if own is None:
             return rules.sample_means
-        adapted = adapt(own, self._words(own_estimate=True))
-        return bind(rules.formula_estimates, estimate_formula=adapted, **self._row_numbers())
+        each = self._for_each_arm(own, own_estimate=True)
+        return bind(rules.formula_estimates, own_estimates=each)
+
+    def _for_each_arm(self, formula: Kernel, own_estimate: bool) -> Kernel:
+        """The kernel that fills a formula's value for every arm."""
+        adapted = adapt(formula, self._words(own_estimate))
+        return bind(rules.each_arm, formula=adapted, **self._row_numbers())
 
     def _bound(self, template: Kernel, **formulas: Kernel) -> Any:
         """A rule with this policy's estimates and formulas filled in."""
         estimates = self._estimates()
-        words = self._words(own_estimate=estimates is not rules.sample_means)
-        filled = {name: adapt(formula, words) for name, formula in formulas.items()}
-        return bind(template, estimates=estimates, **self._row_numbers(), **filled)
+        own = estimates is not rules.sample_means
+        filled = {name: self._for_each_arm(formula, own) for name, formula in formulas.items()}
+        return bind(template, estimates=estimates, **filled)
 
     def _row_numbers(self) -> dict[str, int]:
         kept = 2 + len(self.rows)

@@ -25,18 +25,23 @@ INDICES: Final = 1
 WORK_ROWS: Final = 8
 
 
-def estimate_formula(*arguments: float) -> float:
-    """Open: one arm's estimate (the sample mean unless a policy says otherwise)."""
+def formula(*arguments: float) -> float:
+    """Open: a policy's formula for one arm."""
     raise NotImplementedError
 
 
-def log_weight(*arguments: float) -> float:
-    """Open: the logarithm of one arm's weight."""
+def log_weights(*arguments: Any) -> None:
+    """Open: `each_arm` with the formula for the logarithm of an arm's weight."""
     raise NotImplementedError
 
 
-def index(*arguments: float) -> float:
-    """Open: one arm's index."""
+def indices(*arguments: Any) -> None:
+    """Open: `each_arm` with the formula for an arm's index."""
+    raise NotImplementedError
+
+
+def own_estimates(*arguments: Any) -> None:
+    """Open: `each_arm` with the formula for an arm's estimate."""
     raise NotImplementedError
 
 
@@ -85,36 +90,31 @@ ROW_3 = 0
 
 
 @kernel
-def formula_estimates(state, t, parameters, estimate):
-    """Each arm's estimate by the policy's own formula, and the largest."""
+def each_arm(state, t, parameters, estimate, best, out):
+    """The formula's value for every arm."""
     wide()
-    arms = float(estimate.size)
+    arms = float(out.size)
     p0, p1, p2, p3 = parameters[0], parameters[1], parameters[2], parameters[3]
     p4, p5, p6, p7 = parameters[4], parameters[5], parameters[6], parameters[7]
-    best = -INFINITY
-    for a in range(estimate.size):
-        estimate[a] = estimate_formula(
+    for a in range(out.size):
+        out[a] = formula(
             state[0, a], state[ROW_1, a], state[ROW_2, a], state[ROW_3, a],
-            0.0, 0.0, t, arms, p0, p1, p2, p3, p4, p5, p6, p7,
+            estimate[a], best, t, arms, p0, p1, p2, p3, p4, p5, p6, p7,
         )  # fmt: skip
-    for a in range(estimate.size):
-        best = max(best, estimate[a])
-    return best
+
+
+@kernel
+def formula_estimates(state, t, parameters, estimate):
+    """Each arm's estimate by the policy's own formula, and the largest."""
+    own_estimates(state, t, parameters, estimate, 0.0, estimate)
+    return largest(estimate)
 
 
 @kernel
 def weighted(state, memory, t, parameters, work, log_p, p):
     """p_a ∝ exp(log_weight_a)."""
-    wide()
-    arms = float(p.size)
-    p0, p1, p2, p3 = parameters[0], parameters[1], parameters[2], parameters[3]
-    p4, p5, p6, p7 = parameters[4], parameters[5], parameters[6], parameters[7]
     best = estimates(state, t, parameters, work[0])
-    for a in range(p.size):
-        log_p[a] = log_weight(
-            state[0, a], state[ROW_1, a], state[ROW_2, a], state[ROW_3, a],
-            work[0, a], best, t, arms, p0, p1, p2, p3, p4, p5, p6, p7,
-        )  # fmt: skip
+    log_weights(state, t, parameters, work[0], best, log_p)
     normalise(log_p, p)
 
 
@@ -138,32 +138,22 @@ def normalise(log_p, p):
 @kernel
 def maximised(state, memory, t, parameters, work, log_p, p):
     """Uniform on the arms with the largest index: ties are shared, and the distribution says so."""
-    wide()
-    arms = float(p.size)
-    p0, p1, p2, p3 = parameters[0], parameters[1], parameters[2], parameters[3]
-    p4, p5, p6, p7 = parameters[4], parameters[5], parameters[6], parameters[7]
     best = estimates(state, t, parameters, work[0])
-    for a in range(p.size):
-        work[INDICES, a] = index(
-            state[0, a], state[ROW_1, a], state[ROW_2, a], state[ROW_3, a],
-            work[0, a], best, t, arms, p0, p1, p2, p3, p4, p5, p6, p7,
-        )  # fmt: skip
+    indices(state, t, parameters, work[0], best, work[INDICES])
     share_maximum(work[INDICES], log_p, p)
 
 
 @kernel
-def share_maximum(indices, log_p, p):
-    """The uniform distribution on the argmax."""
+def share_maximum(x, log_p, p):
+    """The uniform distribution on the argmax of x."""
     wide()
-    top = -INFINITY
-    for a in range(p.size):
-        top = max(top, indices[a])
+    top = largest(x)
     ties = 0.0
     for a in range(p.size):
-        ties += 1.0 if indices[a] == top else 0.0
+        ties += 1.0 if x[a] == top else 0.0
     for a in range(p.size):
-        p[a] = 1.0 / ties if indices[a] == top else 0.0
-        log_p[a] = -log(ties) if indices[a] == top else -INFINITY
+        p[a] = 1.0 / ties if x[a] == top else 0.0
+        log_p[a] = -log(ties) if x[a] == top else -INFINITY
 
 
 def law(*arguments: float) -> Any:

@@ -31,10 +31,8 @@ from ..policies.quadrature import (
 )
 from ..policies.rules import (
     block,
-    estimate_formula,
-    index,
+    formula,
     law,
-    log_weight,
     mixture,
     share_largest,
 )
@@ -109,7 +107,7 @@ def formula_estimates(state, t, parameters, work):
         best[l] = -INFINITY
     for a in range(state.shape[1]):
         for l in range(LANES):
-            work[ESTIMATE, a, l] = estimate_formula(
+            work[ESTIMATE, a, l] = formula(
                 state[0, a, l], state[ROW_1, a, l], state[ROW_2, a, l], state[ROW_3, a, l],
                 0.0, 0.0, own_round(now, t, l), arms, p0, p1, p2, p3, p4, p5, p6, p7,
             )  # fmt: skip
@@ -136,7 +134,7 @@ def weighted(state, memory, t, parameters, work, rng, weight):
         top[l] = -INFINITY
     for a in range(state.shape[1]):
         for l in range(LANES):
-            weight[a, l] = log_weight(
+            weight[a, l] = formula(
                 state[0, a, l], state[ROW_1, a, l], state[ROW_2, a, l], state[ROW_3, a, l],
                 estimate[a, l], best[l], own_round(now, t, l), arms,
                 p0, p1, p2, p3, p4, p5, p6, p7,
@@ -159,7 +157,7 @@ def maximised(state, memory, t, parameters, work, rng, weight):
     best = work[BEST, 0]
     for a in range(state.shape[1]):
         for l in range(LANES):
-            weight[a, l] = index(
+            weight[a, l] = formula(
                 state[0, a, l], state[ROW_1, a, l], state[ROW_2, a, l], state[ROW_3, a, l],
                 estimate[a, l], best[l], own_round(now, t, l), arms,
                 p0, p1, p2, p3, p4, p5, p6, p7,
@@ -483,9 +481,9 @@ def _rule_block(policy: Policy, common: dict[str, Any], exact: bool) -> Kernel:
             return bind(fill_laws, law=law, **common)
         return bind(drawn, law=law, draw=DRAWS[policy.family], **common)
     if isinstance(policy, Weighted) and rule is Weighted._rule:
-        return _formula_block(policy, weighted, common, log_weight=policy._log_weight())
+        return _formula_block(policy, weighted, common, formula=policy._log_weight())
     if isinstance(policy, Indexed) and rule is Indexed._rule:
-        return _formula_block(policy, maximised, common, index=policy._index())
+        return _formula_block(policy, maximised, common, formula=policy._index())
     return bind(by_lane, lane_rule=policy._rule())
 
 
@@ -503,4 +501,4 @@ def _estimates(policy: Policy, own: Kernel, common: dict[str, Any]) -> Kernel:
         return bind(sample_means, MEAN=common["MEAN"])
     formula = type(policy).estimate  # type: ignore[attr-defined]
     adapted = adapt(formula, policy._words(own_estimate=True))
-    return bind(formula_estimates, estimate_formula=adapted, **common)
+    return bind(formula_estimates, formula=adapted, **common)
