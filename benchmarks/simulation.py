@@ -10,6 +10,7 @@ elapsed time where threads are counted.
 
 import argparse
 import functools
+import itertools
 import os
 import resource
 import subprocess
@@ -24,6 +25,7 @@ import numpy as np
 import sketch
 from ours import LANES, Simulated
 from timing import (
+    FEWER_ROUNDS,
     HORIZON,
     INSTANCES,
     ROUNDS,
@@ -42,6 +44,8 @@ import maillard as mb
 REFERENCE = "kl-ms"
 #: One of each kind of rule, for the measurements that are too long for all.
 SAMPLE = ("kl-ms", "ms", "ucb1", "kl-ucb", "thompson", "exp3")
+#: And of those whose first use is timed: with the longest to compile, which needs an integral.
+FIRST = (*SAMPLE, "top-two-thompson")
 ARMS = (10, 100, 1_000)
 #: Rounds, after each arm has been pulled once, that count for the cost per arm.
 ROUNDS_PER_ARM = 1_000
@@ -193,24 +197,27 @@ def process_seconds(code: str, arguments: list[str], cache: str) -> float:
 
 
 def measure_first_use(names: list[str], rounds: int, results: Results) -> None:
-    """A policy's first trials in a new process: with an empty cache once, then with a full one."""
+    """First trials in a new process: with an empty cache, and with what that process has left."""
+    asked = {name: [name] for name in FIRST if name in names} | {ALL: names}
     with tempfile.TemporaryDirectory() as folder:
-        caches = {name: str(Path(folder, name)) for name in names}
-        shared = str(Path(folder, "of all policies"))
         process_seconds(USE, [REFERENCE], str(Path(folder, "for the bytecode")))
-        for name in names:
-            results.first_use[name, "cold"] = process_seconds(USE, [name], caches[name])
-            say(f"{name}: {results.first_use[name, 'cold']:.2f} s in a fresh cache")
-        results.first_use[ALL, "cold"] = process_seconds(USE, names, shared)
-        say(f"{ALL}: {results.first_use[ALL, 'cold']:.2f} s in a fresh cache")
-        cases = {
-            name: functools.partial(process_seconds, USE, [name], cache)
-            for name, cache in caches.items()
+        fresh = (str(Path(folder, str(number))) for number in itertools.count())
+        caches: dict[str, str] = {}
+
+        def cold(name: str) -> float:
+            caches[name] = next(fresh)
+            return process_seconds(USE, asked[name], caches[name])
+
+        cases: dict[tuple[str, str], Callable[[], float]] = {
+            (name, "cold"): functools.partial(cold, name) for name in asked
         }
-        cases[ALL] = functools.partial(process_seconds, USE, names, shared)
-        cases[FLOOR] = functools.partial(process_seconds, "import numpy, numba", [], shared)
-        for name, seconds in best_interleaved(cases, rounds, "warm first use").items():
-            results.first_use[name, "warm"] = seconds
+        results.first_use |= best_interleaved(cases, FEWER_ROUNDS, "first use, fresh cache")
+        cases = {
+            (name, "warm"): functools.partial(process_seconds, USE, asked[name], caches[name])
+            for name in asked
+        }
+        cases[FLOOR, "warm"] = functools.partial(process_seconds, "import numpy, numba", [], folder)
+        results.first_use |= best_interleaved(cases, rounds, "first use, warm cache")
 
 
 #: Rows of the table of first uses that are not policies.

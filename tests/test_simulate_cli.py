@@ -146,7 +146,7 @@ def test_grids() -> None:
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        ([], "there is no policies: name one at least"),
+        ([], "there is no policy: name one at least"),
         (["--policy", "ms"], "there is no environment"),
         (["--policy", "sm", "--means", "0.1,0.2"], "unknown policy 'sm'"),
         (["--policy", "ms", "--means", "0.1,1.2"], "means"),
@@ -182,7 +182,7 @@ def test_misuse_is_one_line(words: list[Any], why: str, tmp_path: Path) -> None:
         ("policies = 'ms'\nenvironment = []", "there is no environment"),
         ("policies = 'ms'\nenvironment = {means = [0.1, 0.2]}", "an environment is text"),
         ("policies = 'ms'\nenvironment = 'bernoulli:means=0.1,0.2'\nhorizon = []", "no horizon"),
-        ("policies = []\nenvironment = 'bernoulli:means=0.1,0.2'", "there is no policies"),
+        ("policies = []\nenvironment = 'bernoulli:means=0.1,0.2'", "there is no policy"),
         ("policies = 'ms'\nenvironment = 'bernoulli:means=0.1,0.2'\nhorizon = 'x'", "horizon"),
         ("policies = 'ms'\nenvironment = 'bernoulli:means=0.1,0.2'\npaired = 1", "paired"),
         ("policies = {policy = 'ms', booster = []}\nenvironment = 'poisson:means=1,2'", "booster"),

@@ -29,6 +29,14 @@ DEFAULTS: Final[dict[str, Any]] = {
 }
 
 
+#: What is missing where a description lacks one of its parts, and where it may come from.
+_ONE: Final = {
+    "policies": "policy: name one at least, with --policy or as policies in the file",
+    "environment": "environment: give --means, --environment or environment in the file",
+    "horizon": "horizon: give one at least",
+}
+
+
 def from_toml(path: Path) -> dict[str, Any]:
     """The description in a TOML file."""
     try:
@@ -67,7 +75,7 @@ def _several(value: Any) -> list[Any]:
 def _one_at_least(table: Mapping[str, Any], key: str) -> list[Any]:
     values = [] if table[key] is None else _several(table[key])
     if not values:
-        raise ValueError(f"there is no {key}: name one at least")
+        raise ValueError(f"there is no {_ONE[key]}")
     return values
 
 
