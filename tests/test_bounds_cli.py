@@ -98,6 +98,17 @@ def test_misuse_is_one_line_and_exit_code_2(words: list[str], message: str) -> N
     assert result.output.startswith("maillard: ")
 
 
+def test_a_figure_that_cannot_be_written_is_refused_before_the_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(theory, "bounds", lambda *a, **k: pytest.fail("it went to work"))
+    cases = (("figure", 2, "has no suffix"), ("no/such/f.png", 1, "there is no folder no/such"))
+    for name, code, message in cases:
+        result = CliRunner().invoke(main, ["bounds", "--means", "0.8,0.9", "--plot", name])
+        assert result.exit_code == code
+        assert message in result.output
+
+
 def test_no_means_no_bounds() -> None:
     assert CliRunner().invoke(main, ["bounds"]).exit_code == 2
 

@@ -44,13 +44,21 @@ def new_figure(width: float = 7.2, height: float = 4.4) -> "Figure":
     return Figure(figsize=(width, height), dpi=150, layout="constrained")
 
 
-def write(figure: "Figure", path: str | Path) -> None:
-    """Write a figure, whole or not at all; the suffix decides the format."""
+def check_name(path: str | Path) -> None:
+    """Refuse a figure's file of no known format, or in no folder: before the work, not after it."""
     path = Path(path)
-    known = figure.canvas.get_supported_filetypes()
+    known = new_figure().canvas.get_supported_filetypes()
     if path.suffix.removeprefix(".").lower() not in known:
         what = f"{path.suffix} is no format of figures" if path.suffix else "it has no suffix"
         raise ValueError(f"{path}: {what}: name a figure's file .png, .svg or .pdf")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {path.parent} to write {path.name} into")
+
+
+def write(figure: "Figure", path: str | Path) -> None:
+    """Write a figure, whole or not at all; the suffix decides the format."""
+    path = Path(path)
+    check_name(path)
     import matplotlib
 
     # A date inside would make equal figures unequal files.

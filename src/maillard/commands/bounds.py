@@ -46,6 +46,10 @@ def command(
     """
     from ..theory import bounds
 
+    if plot is not None:
+        from ..plots import check_name
+
+        check_name(plot)
     found = bounds(
         _numbers(means),
         _horizon(horizon),
