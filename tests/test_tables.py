@@ -105,6 +105,15 @@ def test_logs_show_their_first_rows() -> None:
     assert read(mb.Log.read(rows()[:2])).cells[-1] == ""
 
 
+def test_descriptions() -> None:
+    found = read(description := mb.Log.read(rows()).describe())
+    assert found.cells[:2] == ["arm", "pulls"]
+    assert found.cells[7] in (HOSTILE, "b")
+    assert "20 rows" in found.text
+    for check in description.checks:
+        assert check.sentence in found.text
+
+
 def test_a_log_that_is_gone_shows_why(tmp_path: Any) -> None:
     path = tmp_path / "log.parquet"
     mb.Log.read(rows()).write(path)

@@ -37,8 +37,8 @@ class Table:
             )
         for row in self.rows:
             table.add_row(*(Text(cell) for cell in row))
-        title = Text(self.title, style="bold")
-        return Group(title, table, *(Text(note, style="dim") for note in self.notes))
+        title = [Text(self.title, style="bold")] if self.title else []
+        return Group(*title, table, *(Text(note, style="dim") for note in self.notes))
 
     def __str__(self) -> str:
         from rich.console import Console

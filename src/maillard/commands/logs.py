@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .common import HELP, console, counted, print_json
+from .common import HELP, console, print_json
 
 if TYPE_CHECKING:
     from ..logs import Log
@@ -127,87 +127,12 @@ def convert(
 
 
 def _print(found: "Description") -> None:
-    from rich import box
-    from rich.table import Table
     from rich.text import Text
 
+    from ..logs import summary
+
     out = console()
-    out.print(Text(_headline(found), style="bold"))
-    known = {k: v for k, v in found.metadata.items() if v is not None}
-    if known:
-        out.print(Text(", ".join(f"{k} {v}" for k, v in known.items()), style="dim"))
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in (
-        "arm",
-        "pulls",
-        "share",
-        "Σ probability",
-        "mean reward",
-        "± sd",
-        "least propensity",
-    ):
-        table.add_column(name, justify="left" if name == "arm" else "right")
-    for arm in found.arms[:40]:
-        expected = arm["expected_pulls"]
-        table.add_row(
-            str(arm["arm"]),
-            f"{arm['pulls']:,}",
-            f"{arm['pulls'] / max(found.rows, 1):.1%}",
-            "" if expected is None else f"{expected:,.1f}",
-            _number(arm["mean_reward"]),
-            _number(arm["standard_deviation"]),
-            _number(arm["smallest_propensity"]),
-        )
-    out.print(table)
-    if len(found.arms) > 40:
-        out.print(f"… and {len(found.arms) - 40} more arms (--json has all)", highlight=False)
-    out.print(_histogram(found))
-    out.print(Text(_uniform(found)))
-    for check in found.checks:
-        style = "bold red" if check.suspicious else ""
-        out.print(Text(f"{check.name}: {check.sentence}", style=style))
-
-
-def _headline(found: "Description") -> str:
-    words = [f"{found.name}: {counted(found.rows, 'row')}"]
-    if found.runs is not None:
-        words.append(counted(found.runs, "run"))
-    words.append(counted(len(found.arms), "arm"))
-    low, high = found.rewards["smallest"], found.rewards["largest"]
-    if low is not None:
-        words.append(f"rewards from {low:g} to {high:g}, mean {found.rewards['mean']:.4g}")
-    if found.ordered is False:
-        words.append("rounds out of order")
-    words += [f"{count:,} {reason} left out" for reason, count in found.skipped.items()]
-    return ", ".join(words)
-
-
-def _histogram(found: "Description") -> Any:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("propensity", justify="right")
-    table.add_column("rows", justify="right")
-    table.add_column("")
-    most = max(one["rows"] for one in found.histogram) or 1
-    used = [i for i, one in enumerate(found.histogram) if one["rows"]]
-    for one in found.histogram[min(used, default=0) :]:
-        bar = "█" * round(40 * one["rows"] / most)
-        bar = bar or ("▏" if one["rows"] else "")
-        table.add_row(f"{one['above']:g} – {one['up_to']:g}", f"{one['rows']:,}", bar)
-    return table
-
-
-def _uniform(found: "Description") -> str:
-    words = (
-        f"For the uniform target: effective sample size {found.effective_sample_size:,.1f} of "
-        f"{found.rows:,}, the largest weight is {found.largest_weight_share:.2%} of all"
-    )
-    if found.zero_propensities:
-        words += f", {found.zero_propensities:,} rows could not play every arm"
-    return words + "."
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.4g}"
+    out.print(summary.arms(found))
+    out.print(summary.propensities(found))
+    for sentence, suspicious in summary.sentences(found):
+        out.print(Text(sentence, style="bold red" if suspicious else ""))

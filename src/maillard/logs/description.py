@@ -1,5 +1,6 @@
 """What a log holds, in one pass: arms, rewards, propensities, and whether these can be true."""
 
+import html
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -91,6 +92,13 @@ class Description:
 
     def __str__(self) -> str:
         return "\n".join(f"{check.name}: {check.sentence}" for check in self.checks)
+
+    def _repr_html_(self) -> str:
+        from . import summary
+
+        shown = summary.arms(self)._repr_html_() + summary.propensities(self)._repr_html_()
+        said = "".join(f"<div>{html.escape(text)}</div>" for text, _ in summary.sentences(self))
+        return f"<div>{shown}{said}</div>"
 
 
 class _Tally:
