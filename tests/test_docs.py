@@ -132,6 +132,14 @@ def test_what_a_document_links_to_is_there(path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_the_figure_of_the_readme_can_be_made_again(tmp_path: Path) -> None:
+    out = tmp_path / "figure.png"
+    command = [sys.executable, str(ROOT / "docs" / "propensities.py"), "--runs", "2"]
+    subprocess.run([*command, "--out", str(out)], check=True)
+    assert out.read_bytes()[:4] == (ROOT / "docs" / "propensities.png").read_bytes()[:4]
+
+
+@pytest.mark.slow
 def test_the_site(tmp_path: Path) -> None:
     """It builds without a warning, has a page for everything, and loads nothing from elsewhere."""
     site = tmp_path / "site"
