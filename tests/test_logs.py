@@ -324,7 +324,7 @@ def test_other_folders_and_names(tmp_path: Path) -> None:
         Log.read(tmp_path / "x.txt", format="xml")
     with pytest.raises(ValueError, match="mixes the formats arrow and parquet"):
         Log.read([tmp_path / "x.arrow", tmp_path / "x.parquet"])
-    with pytest.raises(ValueError, match="read from a path or a table, not from int"):
+    with pytest.raises(ValueError, match="a path, a table or a list of rows, not from int"):
         Log.read(3)
     with pytest.raises(ValueError, match="has no option position"):
         Log.read(tmp_path / "x.parquet", position=1)
