@@ -38,7 +38,8 @@ def _from_memory(source: Any) -> Source:
     if not isinstance(source, pa.Table):
         if not hasattr(source, "__arrow_c_stream__"):
             raise ValueError(
-                f"a log is read from a path, a table or a list of rows, not from {type(source).__name__}"
+                "a log is read from a path, a table or a list of rows, not from "
+                f"{type(source).__name__}"
             )
         try:
             source = pa.table(source)
