@@ -428,7 +428,7 @@ def released_plainly(policy: str, means: Any, horizon: int, samples: int, trials
 def test_the_released_protocol_has_the_law_of_its_plain_simulation(policy: str) -> None:
     """Means and mean squares of the estimates agree within 5.5 standard errors of both."""
     means, horizon, samples = (0.8, 0.9), 40, 25
-    trials = 2048 if policy == "thompson" else 1024
+    trials = 2048 if policy == "thompson" else 512
     log = mb.collect(
         protocols.logger(policy, RELEASED), protocols.environment(means, RELEASED),
         horizon + 1, trials, seed=3,
@@ -444,13 +444,13 @@ def test_the_released_protocol_has_the_law_of_its_plain_simulation(policy: str) 
 
 def test_ipw_of_exact_probabilities_is_unbiased() -> None:
     log = mb.collect(
-        protocols.logger("kl-ms", WRITTEN), protocols.environment((0.3, 0.5), WRITTEN), 20, 1024
+        protocols.logger("kl-ms", WRITTEN), protocols.environment((0.3, 0.5), WRITTEN), 20, 512
     )
-    rows = Rows.of(log, 1024)
+    rows = Rows.of(log, 512)
     # As written the first pulls are sure: they are worth (1/2) r instead of the mean of both.
     found = laboratory.estimates(rows, WRITTEN, [], np.random.default_rng(0))["exact"]
     expected = (0.5 * (0.3 + 0.5) + 18 * 0.4) / 20
-    assert abs(found.mean() - expected) < 5.5 * found.std() / math.sqrt(1024)
+    assert abs(found.mean() - expected) < 5.5 * found.std() / math.sqrt(512)
 
 
 def size(**changes: Any) -> laboratory.Size:
