@@ -75,6 +75,9 @@ def test_contrasts_and_runs(path: str) -> None:
     [
         (["--target", "blue"], "neither an arm of the log"),
         (["--target", "red=x"], "not of the form arm=probability"),
+        (["--target", "red=0.5,red=0.5"], "arm 'red' is named twice"),
+        (["--arms", "red,green,blue"], "nothing about it: it was never played"),
+        (["--format", "csv"], "is not a CSV file"),
         (["--target", "red=0.5"], "sum to 0.5"),
         (["--estimator", "ips"], "unknown estimator 'ips'"),
         (["--level", "95"], "level must be"),
@@ -105,3 +108,25 @@ def test_a_figure(path: str, tmp_path: Path) -> None:
 def test_help_shows_examples() -> None:
     text = run("--help")
     assert "maillard evaluate log.parquet --target uniform --json" in text
+
+
+def test_a_policy_learns_in_the_range_of_the_rewards(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    table = pa.table({
+        "arm": rng.integers(0, 2, 50), "propensity": np.full(50, 0.5),
+        "reward": rng.uniform(-1.0, 3.0, 50),
+    })  # fmt: skip
+    mb.Log.read(table).write(tmp_path / "wide.csv")
+    path, words = str(tmp_path / "wide.csv"), ["--rewards", "-1", "3", "--json"]
+    found = json.loads(run(path, "--target", "ucb1:floor=0.1", *words))
+    policy = mb.policy("ucb1", 2, floor=0.1, rewards=(-1, 3))
+    assert found == mb.evaluate(path, policy, rewards=(-1, 3)).to_dict()
+    plain = json.loads(run(path, "--target", "ucb1", *words))
+    assert plain == mb.evaluate(path, "ucb1", rewards=(-1, 3)).to_dict()
+
+
+def test_other_formats_and_arms(tmp_path: Path) -> None:
+    (tmp_path / "log.txt").write_text("arm,propensity,reward\n0,0.5,1\n1,0.5,0\n")
+    path = str(tmp_path / "log.txt")
+    found = json.loads(run(path, "--format", "csv", "--arms", "2", "--json"))
+    assert found["estimates"][0]["estimate"] == 0.5

@@ -71,10 +71,11 @@ def command(
     from ..evaluation.evaluation import evaluate
 
     log = read_log(list(path) if len(path) > 1 else path[0], format, arms)
+    stated = rewards or log.metadata.get("rewards")
     found = evaluate(
         log,
-        _target(target, log.arms),
-        versus=None if versus is None else _target(versus, log.arms),
+        _target(target, log.arms, stated),
+        versus=None if versus is None else _target(versus, log.arms, stated),
         estimators=_names(estimators),
         intervals=_names(intervals),
         rewards=rewards,
@@ -91,7 +92,7 @@ def _names(given: tuple[str, ...]) -> Any:
     return given or None
 
 
-def _policy(text: str, arms: tuple[Any, ...]) -> Any:
+def _policy(text: str, arms: tuple[Any, ...], rewards: Any) -> Any:
     """The policy that ``name:parameter=value,…`` describes, if it is one."""
     name, colon, _ = text.partition(":")
     if not colon or name == "column":
@@ -102,23 +103,28 @@ def _policy(text: str, arms: tuple[Any, ...]) -> Any:
     if name not in catalogue():
         return None
     cls, parameters = named(text)
+    if rewards is not None:
+        parameters = {"rewards": tuple(rewards), **parameters}
     return cls(arms, **parameters)
 
 
-def _target(text: str, arms: tuple[Any, ...]) -> Any:
+def _target(text: str, arms: tuple[Any, ...], rewards: Any) -> Any:
     """A target as the command line writes it; labels that are integers are read as such."""
     labels = {str(label): label for label in arms}
     if text in labels:
         return labels[text]
-    if (policy := _policy(text, arms)) is not None:
+    if (policy := _policy(text, arms, rewards)) is not None:
         return policy
     if "=" not in text or text.startswith("column:"):
         return text
-    target = {}
+    target: dict[Any, float] = {}
     for part in text.split(","):
         name, _, share = part.rpartition("=")
+        label = labels.get(name.strip(), name.strip())
+        if label in target:
+            raise ValueError(f"--target {text}: arm {label!r} is named twice")
         try:
-            target[labels.get(name.strip(), name.strip())] = float(share)
+            target[label] = float(share)
         except ValueError:
             raise ValueError(
                 f"--target {text}: {part!r} is not of the form arm=probability"
