@@ -7,6 +7,7 @@ import pickle
 import random
 import subprocess
 import sys
+import tracemalloc
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -611,6 +612,25 @@ def test_large_descriptions_are_not_carried_along() -> None:
     table = np.random.default_rng(0).random((20_000, 2))
     described = Plan.of("ms", Replay(table), 10, 1, 0, 4, "log", [], False, 0).description()
     assert len(json.dumps(described)) < 2000
+
+
+@pytest.mark.slow
+def test_memory_grows_neither_with_the_horizon_nor_with_trials() -> None:
+    def peak(horizon: int, trials: int) -> int:
+        tracemalloc.start()
+        mb.simulate("ms", WORLD, horizon, trials, checkpoints=8, workers=1)
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return most
+
+    peak(100, 64)  # what is imported and compiled stays
+    few = peak(100, 8_192)
+    # A number for each step would be 655 MB, one for each trial half a MB at every checkpoint.
+    assert peak(10_000, 8_192) < few + 2**17
+    assert peak(100, 65_536) < few + 2**19
+    # 10^6 trials of 10^6 steps are not run here, but cut into pieces.
+    made = Plan.of("ms", WORLD, 10**6, 10**6, 0, 512, "log", [], False, 0)
+    assert sum(1 for _ in made.pieces(made.jobs[0], made.wanted, 2)) <= 2_048
 
 
 def test_nothing_heavy_is_imported() -> None:
