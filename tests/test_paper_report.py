@@ -248,6 +248,26 @@ def test_a_report_is_replaced_whole_or_not_at_all(tmp_path: Path, stub: list[str
     assert [p.name for p in tmp_path.iterdir()] == ["report"]
 
 
+def test_an_older_report_comes_back_if_the_new_one_cannot_take_its_place(
+    tmp_path: Path, stub: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "report"
+    reproduce.reproduce(out)
+    before = (out / "index.html").read_bytes()
+    rename = Path.rename
+
+    def failing(self: Path, target: Path) -> Path:
+        if "-new-" in self.name:
+            raise OSError("the disk is full")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", failing)
+    with pytest.raises(OSError, match="the disk is full"):
+        reproduce.reproduce(out)
+    assert (out / "index.html").read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["report"]
+
+
 def test_the_command(tmp_path: Path, stub: list[str]) -> None:
     out = tmp_path / "report"
     words = ["reproduce", "--quick", "--out", str(out)]

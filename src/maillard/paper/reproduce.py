@@ -132,10 +132,15 @@ def _folder(out: Path) -> Iterator[Path]:
         yield beside
         if out.exists():
             out.rename(old)
-        beside.rename(out)
+        try:
+            beside.rename(out)
+        except OSError:
+            if old.exists():
+                old.rename(out)
+            raise
+        shutil.rmtree(old, ignore_errors=True)
     finally:
         shutil.rmtree(beside, ignore_errors=True)
-        shutil.rmtree(old, ignore_errors=True)
 
 
 def _page(lab: Laboratory, parts: list[Part], seconds: float) -> str:
