@@ -1,6 +1,7 @@
 """Every policy's probabilities and indices against the slow oracles of naive.py."""
 
 import itertools
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -88,6 +89,20 @@ def test_indices_match_the_oracle(slug: str, params: dict[str, Any]) -> None:
         policy = replay(mb.policy(name, arms, **given), history)
         expected = [float(x) for x in naive.INDICES[slug](exactly(history), arms, params)]
         assert policy.indices() == pytest.approx(expected, rel=1e-12, abs=1e-13)
+
+
+def test_indices_keep_their_digits_where_an_arm_has_nearly_all_pulls() -> None:
+    """ln(t/N) with t = N + 4 and ln₊(t/(KN)) with t = KN + 1 are tiny, and so are the indices."""
+    policy = mb.policy("kl-ucb+", 2)
+    policy.update_counts([3, 994_552], [2.0, 0.0])
+    level = naive.ln(Fraction(994_556, 994_552)) / 994_552
+    expected = 1 - naive.mp.exp(-level)
+    assert policy.indices()[1] == pytest.approx(float(expected), rel=1e-14)
+    policy = mb.policy("moss-anytime", 2)
+    policy.update_counts([10**6, 10**6], [0.0, 1.0])
+    level = naive.ln(Fraction(2 * 10**6 + 1, 2 * 10**6)) / 10**6
+    expected = naive.mp.sqrt(naive.real(2.35) / 2 * level)
+    assert policy.indices()[0] == pytest.approx(float(expected), rel=1e-14)
 
 
 def test_bernoulli_med_is_kl_ms() -> None:
