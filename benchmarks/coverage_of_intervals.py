@@ -167,8 +167,9 @@ def arm_intervals(
     """Of logs of coins, [3, log, arm]."""
     pulls, totals, squares = sums
     found: Found = {}
-    shared: list[Block] | None = [] if len(means) == 2 else None
-    pool = Pool(experiment, (0.0, 1.0), len(means), seed=0)
+    # Among many arms hardly two logs are alike enough.
+    shared = len(means) == 2
+    pool = SharedPool(experiment, 2) if shared else Pool(experiment, (0.0, 1.0), len(means), 0)
     for name, weights in targets.items():
         tallies: dict[str, Tally] = {}
 
@@ -178,7 +179,7 @@ def arm_intervals(
 
         for interval, (low, high) in closed_forms(pulls, totals, weights).items():
             tally(interval, low, high)
-        for low, high in policy_bootstraps(pulls, totals, squares, weights, pool, shared):
+        for low, high in policy_bootstraps(pulls, totals, squares, weights, pool):
             tally("policy-bootstrap", low, high)
         found[name] = {key: one.row() for key, one in tallies.items()}
     return found
@@ -212,52 +213,55 @@ def closed_forms(pulls: Any, totals: Any, weights: Any) -> dict[str, tuple[Any, 
 
 
 def policy_bootstraps(
-    pulls: Any,
-    totals: Any,
-    squares: Any,
-    weights: Any,
-    pool: Pool,
-    library: list[Block] | None,
+    pulls: Any, totals: Any, squares: Any, weights: Any, pool: Pool
 ) -> list[tuple[float, float]]:
     """Its ends for every log, in their order.
 
-    Each log starts with as many simulated experiments of logs like it as it would itself simulate,
-    and adds its own where these are not enough. Without a library it starts from nothing, as
-    `mb.evaluate` does.
+    As `mb.evaluate` finds them if the pool is a plain one. A `SharedPool` hands on what logs like
+    this one have simulated already.
     """
     found = []
     for i in range(len(pulls)):
         laws = Laws.of_coins(pulls[i], totals[i])
         search = Inversion(pool, laws, weights, pulls[i], totals[i], squares[i], REPLICATES)
-        if library is None:
-            pool.use([])
+        pool.use([])
+        if not isinstance(pool, SharedPool):
             pool.simulated = 0
-        else:
-            pool.use(like(search, library))
-        there = len(pool.blocks)
         found.append((search.end(-1.0, ALPHA / 2.0), search.end(1.0, ALPHA / 2.0)))
-        if library is not None:
-            library += pool.blocks[there:]
     return found
 
 
-def like(search: Inversion, library: Sequence[Block]) -> list[Block]:
-    """The experiments nearest to where an interval's ends are looked for, enough for each end."""
-    if not library:
-        return []
-    tilts = np.array([block.tilt for block in library])
-    # Squared distances in standard errors, of laws as they are at the middle.
-    scale = (search.pulls + 1.0) * search.laws.moments(search.laws.centre)[1]
-    chosen: set[int] = set()
-    for side in (-2.05, 2.05):
-        distance = ((tilts - search.tilt(side)) ** 2 * scale).sum(axis=1)
-        there = 0
+class SharedPool(Pool):
+    """A pool that, asked for more experiments, first looks for what was simulated nearby."""
+
+    def __init__(self, experiment: Experiment, arms: int, seed: int = 0) -> None:
+        super().__init__(experiment, (0.0, 1.0), arms, seed)
+        self.library: list[Block] = []
+        #: Of the library's blocks: tilts, and how often each arm was pulled in the mean.
+        self._tilts, self._pulls = np.zeros((2, 0, arms))
+
+    def add(self, laws: Laws, tilt: np.ndarray, count: int) -> None:
+        """Take up to `count` experiments from the library, or simulate them."""
+        held = {id(block) for block in self.blocks}
+        # Squared distances in standard errors: beyond half of one, weights would vary too much.
+        spread = laws.moments(tilt)[1]
+        distance = ((self._tilts - tilt) ** 2 * self._pulls * spread).sum(axis=1)
+        near, there = [], 0
         for j in np.argsort(distance):
-            if distance[j] > 1.0 or there > 1.2 * REPLICATES:
+            if distance[j] > 0.25 or there >= count:
                 break
-            chosen.add(int(j))
-            there += len(library[j].pulls)
-    return [library[j] for j in sorted(chosen)]
+            if id(self.library[j]) not in held:
+                near.append(self.library[j])
+                there += len(self.library[j].pulls)
+        if near:
+            self.use([*self.blocks, *near])
+        short = REPLICATES - self.size(laws, tilt)
+        if short <= 0.1 * REPLICATES:
+            return
+        super().add(laws, tilt, math.ceil(max(short, 0.25 * REPLICATES)))
+        self.library.append(self.blocks[-1])
+        self._tilts = np.vstack([self._tilts, tilt])
+        self._pulls = np.vstack([self._pulls, self.blocks[-1].pulls.mean(axis=0)])
 
 
 # --------------------------------------------------------------------------------------------------

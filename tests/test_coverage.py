@@ -77,10 +77,10 @@ def test_arm_intervals_from_sums(bench: ModuleType) -> None:
         target = name if name == "uniform" else int(name[-1])
         formulas = bench.closed_forms(pulls, totals, weights)
         pool = Pool(experiment, (0.0, 1.0), 2, 0)
-        alone = bench.policy_bootstraps(pulls, totals, squares, weights, pool, None)
+        alone = bench.policy_bootstraps(pulls, totals, squares, weights, pool)
         shared = bench.policy_bootstraps(
             np.tile(pulls, (3, 1)), np.tile(totals, (3, 1)), np.tile(squares, (3, 1)),
-            weights, Pool(experiment, (0.0, 1.0), 2, 5), [],
+            weights, bench.SharedPool(experiment, 2, seed=5),
         )  # fmt: skip
         for run in range(runs):
             found = ends_of(

@@ -10,6 +10,7 @@ import pytest
 from scipy import optimize, stats
 
 import maillard as mb
+from maillard.evaluation import policy_bootstrap
 from maillard.evaluation.arrays import ArrayLog
 from maillard.evaluation.policy_bootstrap import laws_of
 from maillard.evaluation.refit import Experiment, Inversion, Laws, Pool, experiment_of, world_of
@@ -347,6 +348,22 @@ def test_what_stands_in_the_way() -> None:
     unbounded = log_of(arm, reward, rewards=(0.0, math.inf))
     with pytest.raises(ValueError, match="needs the range of the rewards"):
         mb.evaluate(unbounded, **asked)
+
+
+def test_what_takes_long_is_done_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    log = log_of(rng.integers(0, 2, 60), rng.integers(0, 2, 60), policy="kl-ms")
+    monkeypatch.setattr(policy_bootstrap, "QUICK", 100)
+    found = mb.evaluate(log)
+    assert found.best.interval != "policy-bootstrap"
+    (note,) = (note for note in found.notes if note.startswith("policy-bootstrap simulates"))
+    assert "60 rows of 2 arms: ask for it by name" in note
+    monkeypatch.setattr(policy_bootstrap, "disabled", lambda: False)
+    monkeypatch.setattr(policy_bootstrap, "QUICK", 1_000)
+    slow = mb.evaluate(log_of(log._arm, log._reward * 0.5, policy="npts"))
+    (one,) = (e for e in slow.estimates if e.interval == "policy-bootstrap")
+    assert "simulates npts step by step, which takes long: ask for it by name" in one.verdict
+    assert slow.best is not one
 
 
 def test_a_log_cut_short_is_an_experiment_of_its_rows() -> None:

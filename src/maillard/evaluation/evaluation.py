@@ -402,6 +402,11 @@ def _planned(
         elif named["interval"]:
             reasons = "; ".join(dict.fromkeys(obstacles.values()))
             raise ValueError(f"the interval {kind} {reasons}")
+        elif not remote:
+            patient = catalogue.INTERVALS[kind](conditions._replace(quick=False))
+            for name, estimator in chosen.items():  # could be had, but was not asked for
+                if not patient.obstacle(estimator):
+                    notes.append(f"{kind} {obstacles[name]}")
     covered = {name for _, fits in paired.values() for name in fits}
     for name in [name for name in chosen if name not in covered]:
         if named["estimator"]:

@@ -5,12 +5,13 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from ..compiled import disabled
 from .arms import ArmMeans
 from .diagnostics import Diagnostics
 from .estimators import Estimator, Point
 from .intervals import Ends, Interval, nothing
 from .moments import Array
-from .refit import Experiment, Inversion, Laws, Pool
+from .refit import Experiment, Inversion, Laws, Pool, world_of
 from .rows import Rows
 
 #: Where nothing was asked for, an experiment of at most so many rounds × arms is simulated again:
@@ -57,32 +58,26 @@ class PolicyBootstrap(Interval):
             return experiment
         if setting.arms > _ARMS:
             return f"takes at most {_ARMS:,} arms"
-        if conditions.quick and setting.rows * setting.arms > QUICK:
+        if conditions.quick and (setting.rows * setting.arms > QUICK or disabled()):
             return (
                 f"simulates the log some thousand times, which takes long for {setting.rows:,} "
                 f"rows of {setting.arms} arms: ask for it by name"
             )
-        return self._unable(experiment)
+        try:
+            self._path(experiment, Laws.of_coins(np.ones(setting.arms), np.ones(setting.arms)))
+        except ValueError as error:
+            name = experiment.policy["policy"]
+            return f"cannot simulate the policy that the log names, {name!r}: {error}"
+        return ""
 
-    def _unable(self, experiment: Experiment) -> str:
-        """Why this experiment cannot be simulated; empty if it can."""
-        from ..environments.bounded import Tabled
+    def _path(self, experiment: Experiment, laws: Laws) -> str:
+        """Which way the simulator takes with this policy and rewards of this kind."""
         from ..simulation.engine import program
         from ..simulation.specs import policy_for
 
         assert self.conditions.rewards is not None
-        arms = self.conditions.setting.arms
-        # Any world will do that pays in this range.
-        ends = np.tile(self.conditions.rewards, (arms, 1))
-        world = Tabled(ends, np.full_like(ends, 0.5), self.conditions.rewards)
-        name = experiment.policy["policy"]
-        try:
-            made = program(policy_for(experiment.policy, world, experiment.rounds), world)
-        except ValueError as error:
-            return f"cannot simulate the policy that the log names, {name!r}: {error}"
-        if self.conditions.quick and made.path != "engine":
-            return f"simulates {name} step by step, which takes long: ask for it by name"
-        return ""
+        world = world_of(laws, laws.centre, self.conditions.rewards, experiment.delay)
+        return program(policy_for(experiment.policy, world, experiment.rounds), world).path
 
     def start(self, estimators: Mapping[str, Estimator]) -> _Rewards:
         return _Rewards(np.zeros((3, self.conditions.setting.arms, _PARTS + 2)))
@@ -112,6 +107,9 @@ class PolicyBootstrap(Interval):
         weights = point.arms.weights
         pulls, totals, squares = state.sums.sum(axis=2)
         laws = laws_of(state.sums)
+        if conditions.quick and self._path(conditions.experiment, laws) != "engine":
+            name = conditions.experiment.policy["policy"]
+            return nothing(f"simulates {name} step by step, which takes long: ask for it by name")
         pool = Pool(conditions.experiment, conditions.rewards, len(weights), conditions.seed)
         search = Inversion(pool, laws, weights, pulls, totals, squares, conditions.replicates)
         least, most = (search.end(side, self.alpha / 2.0) for side in (-1.0, 1.0))
