@@ -224,6 +224,15 @@ def test_the_page_has_the_measured_tables(
     assert script.FIGURE.exists()
 
 
+def test_the_page_on_choosing_has_the_measured_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    choosing = importlib.import_module("choosing")
+    page = (ROOT / "docs" / "choosing.md").read_text(encoding="utf-8")
+    assert choosing.regret_table(choosing.load()) in page
+    for name in mb.catalogue():
+        assert f"`{name}`" in page, name
+
+
 def test_measured_regret_is_below_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     hardest = importlib.import_module("hardest")
