@@ -385,7 +385,7 @@ python benchmarks/coverage_of_intervals.py --folder build/coverage --page
 ```
 
 The first may be started several times at once, stopped and started again; the second writes
-this page, its figure and [its data](coverage.json). It took {data["cpu"] / 60:.0f} minutes of
+this page, its figure and its data, `docs/coverage.json`. It took {data["cpu"] / 60:.0f} minutes of
 one core: {"; ".join(data["machine"])}."""
 
 
