@@ -20,6 +20,9 @@ from .numeric import exp, log
 #: How many trials advance together. Eight AVX-512 registers of doubles; a multiple of every width.
 LANES: Final = 64
 
+#: Lanes that are done one by one after a rejection: for more, all are tried together once more.
+FEW: Final = 5.0
+
 #: The size of the generators of one block of trials.
 WORDS: Final = 4 * LANES
 
@@ -152,12 +155,19 @@ def _surely(d, s, u):
     return (abs(s) <= 0.5) & (u < 1.0 - 1.5 * d * (s * s) * (s * s))
 
 
+@kernel
+def _accepted(shape, x, u):
+    """Whether a candidate is accepted."""
+    d, s, v = _cube(shape, x)
+    return (s > -1.0) & (log(u) < 0.5 * x * x + d * (1.0 - v + log(v)))
+
+
 @routine
 def _settled(rng, lane, shape, x, u):
     """The gamma variate that follows from a first candidate (x, u) not surely accepted."""
     while True:
-        d, s, v = _cube(shape, x)
-        if (s > -1.0) and log(u) < 0.5 * x * x + d * (1.0 - v + log(v)):
+        if _accepted(shape, x, u):
+            d, _, v = _cube(shape, x)
             return d * v
         x = normal(rng, lane)
         u = open_uniform(rng, lane)
@@ -211,6 +221,15 @@ def betas(rng, a, b, out, x, y, u, v, sure):
         out[lane] = first / (first + second)
         yes = common & _surely(d, s, u[lane]) & _surely(e, r, v[lane])
         sure[lane] = 1.0 if yes else 0.0
+    left = 0.0
+    for lane in range(LANES):
+        left += 1.0 - sure[lane]
+    if left > FEW:
+        for lane in range(LANES):
+            common = (a[lane] >= 0.5) & (b[lane] >= 0.5)
+            yes = _accepted(a[lane] if common else 0.5, x[lane], u[lane])
+            yes &= _accepted(b[lane] if common else 0.5, y[lane], v[lane])
+            sure[lane] = 1.0 if common & yes else 0.0
     for lane in range(LANES):
         if sure[lane] == 0.0:
             if (a[lane] >= 0.5) & (b[lane] >= 0.5):

@@ -142,7 +142,10 @@ def weighted(state, memory, t, parameters, work, rng, weight):
             top[l] = max(top[l], weight[a, l])
     for a in range(state.shape[1]):
         for l in range(LANES):
-            weight[a, l] = exp(weight[a, l] - top[l])
+            # Products that vanish take many times as long as others: exp makes none of 0.
+            below = weight[a, l] - top[l]
+            kept = 0.0 if below < -746.0 else 1.0
+            weight[a, l] = kept * exp(0.0 if below < -746.0 else below)
 
 
 @kernel
