@@ -84,17 +84,17 @@ through the policy's online form where the engine cannot.
 
 ## Many arms
 
-{arms_rounds:,} rounds after each arm has been pulled once. Thompson sampling pays more for arms that
-have been pulled once or twice, as most of 1,000 arms have by then: Beta variates of small shapes are
-rejected more often.
+{arms_rounds:,} rounds after each arm has been pulled once. Thompson sampling pays more for arms
+that have been pulled once or twice, as most of 1,000 arms have by then: Beta variates of small
+shapes are rejected more often.
 
 {arms}
 
 ## Threads
 
-Elapsed time for the same trials. Threads do not wait for one another, but a machine that has other
-work has no second core to give them: with a load above its number of cores (see *Where it ran*) this
-table says nothing.
+Elapsed time for the same trials. Threads do not wait for one another, but a machine with other work
+has no second core to give them: at a load above its number of cores (see *Where it ran*) this table
+says nothing.
 
 {threads}
 
@@ -108,8 +108,8 @@ table says nothing.
 
 A new Python process that imports the library and simulates a policy for the first time, with
 nothing compiled yet and with what an earlier process left in the cache. Most of the first is the
-engine, which all policies share. Other work lengthens even CPU time here, by half and more: the last
-row is 0.24 s when nothing else runs.
+engine, which all policies share. Other work on the machine lengthens even CPU time here: compare
+with the last row.
 
 {first_use}
 """
