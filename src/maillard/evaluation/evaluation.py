@@ -8,12 +8,13 @@ import numpy as np
 
 from ..logs.remote import RemoteLog, is_table
 from ..tables import Framed
-from . import catalogue, pushdown
+from . import pushdown
 from .diagnostics import Diagnostics
-from .estimators import ArmSums, Estimator, Point, Setting
-from .intervals import Conditions, Ends, Interval
+from .estimators import ArmSums, Point, Setting
+from .intervals import Conditions, Ends
 from .moments import Array
 from .passes import Pass, State
+from .planning import Plan, planned
 from .refit import experiment_of
 from .rows import NEVER
 from .sequences import ArmBounds, arm_bounds
@@ -200,7 +201,7 @@ def evaluate(
         setting, bounds, every or len(arms) == 2, contextual, level, replicates, seed,
         experiment_of(log.metadata, rows, run is None), intervals is None,
     )  # fmt: skip
-    plan = _planned(conditions, first, second, model, estimators, intervals, remote)
+    plan = planned(conditions, first, second, model, estimators, intervals, remote)
     # What is known to have no zero in it need not be looked through for one.
     positive = every and (getattr(log, "least_probability", None) or 0.0) > 8.0 * NEVER
     read = (every and not positive) or (plan.needs_probabilities and (every or len(arms) == 2))
@@ -339,111 +340,6 @@ def _model(model: Any) -> str | Array | None:
     return values
 
 
-class _Plan(NamedTuple):
-    estimators: dict[str, Estimator]
-    intervals: dict[str, tuple[Interval, tuple[str, ...]]]
-    notes: list[str]
-
-    @property
-    def needs_probabilities(self) -> bool:
-        """Whether anything needs the probabilities of all arms."""
-        return "dr-betting" in self.intervals or any(
-            estimator.needs_probabilities for estimator in self.estimators.values()
-        )
-
-    @property
-    def sequential(self) -> bool:
-        """Whether anything depends on the order of the rows."""
-        return any(
-            estimator.predicts and estimator.name != "dm" for estimator in self.estimators.values()
-        ) or any(
-            interval.anytime and type(interval).step is not Interval.step
-            for interval, _ in self.intervals.values()
-        )
-
-
-def _planned(
-    conditions: Conditions,
-    first: Target,
-    second: Target | None,
-    model: Any,
-    estimators: Any,
-    intervals: Any,
-    remote: bool,
-) -> _Plan:
-    """The estimators and intervals that are wanted and go together. What was named must go."""
-    notes: list[str] = []
-    named = {"estimator": _is_named(estimators), "interval": _is_named(intervals)}
-    wanted = catalogue.names(
-        "estimator", estimators, catalogue.ESTIMATORS, catalogue.USUAL_ESTIMATORS
-    )
-    kinds = catalogue.names("interval", intervals, catalogue.INTERVALS, catalogue.USUAL_INTERVALS)
-    chosen: dict[str, Estimator] = {}
-    for name in wanted:
-        cls = catalogue.estimator_class(name, conditions.contextual)
-        obstacle = _obstacle(cls, conditions, first, second, model)
-        if remote and not obstacle:
-            obstacle = pushdown.obstacle(cls, model)
-        if not obstacle:
-            chosen[name] = cls(conditions.setting)
-        elif named["estimator"]:
-            raise ValueError(f"{name} {obstacle}")
-        else:
-            notes.append(f"{name} {obstacle}")
-    paired: dict[str, tuple[Interval, tuple[str, ...]]] = {}
-    for kind in kinds:
-        interval = catalogue.INTERVALS[kind](conditions)
-        obstacles = {name: interval.obstacle(estimator) for name, estimator in chosen.items()}
-        if remote and (why := pushdown.interval_obstacle(interval)):
-            obstacles = dict.fromkeys(chosen, why)
-        fits = tuple(name for name, obstacle in obstacles.items() if not obstacle)
-        if fits:
-            paired[kind] = (interval, fits)
-        elif named["interval"]:
-            reasons = "; ".join(dict.fromkeys(obstacles.values()))
-            raise ValueError(f"the interval {kind} {reasons}")
-        elif not remote:
-            patient = catalogue.INTERVALS[kind](conditions._replace(quick=False))
-            for name, estimator in chosen.items():  # could be had, but was not asked for
-                if not patient.obstacle(estimator):
-                    notes.append(f"{kind} {obstacles[name]}")
-    covered = {name for _, fits in paired.values() for name in fits}
-    for name in [name for name in chosen if name not in covered]:
-        if named["estimator"]:
-            reasons = "; ".join(
-                f"{kind} {catalogue.INTERVALS[kind](conditions).obstacle(chosen[name])}"
-                for kind in kinds
-            )
-            raise ValueError(f"no interval that was asked for goes with {name}: {reasons}")
-        del chosen[name]
-    if not chosen:
-        raise ValueError(f"nothing can be computed from this log: {'; '.join(notes)}")
-    return _Plan(chosen, paired, notes)
-
-
-def _is_named(given: Any) -> bool:
-    return given is not None and given != "all"
-
-
-def _obstacle(
-    cls: type[Estimator], conditions: Conditions, first: Target, second: Target | None, model: Any
-) -> str:
-    targets = [first] if second is None else [first, second]
-    if cls.needs_probabilities and not conditions.probabilities:
-        return "needs the probabilities of all arms in every row: the log has no such column"
-    if cls.needs_fixed_target and conditions.setting.weights is None:
-        return "weights rounds unequally, so the target must be the same in all of them"
-    if cls.contextual == "no" and conditions.contextual:
-        return "is for rewards and probabilities without context"
-    if cls.contextual == "model" and model is None:
-        return "needs a reward model where the target is given row by row: model="
-    if cls.needs_distribution and any(
-        isinstance(target, Target) and not target.whole for target in targets
-    ):
-        return "needs the target's probabilities of all arms, not of the logged one only"
-    return ""
-
-
 # --------------------------------------------------------------------------------------------------
 # After the pass
 
@@ -498,7 +394,7 @@ def _independent(found: list[Estimate], state: State) -> bool:
     return all(one.standard_error > 0.0 for one in found if one.estimator == "dm")
 
 
-def _answers(plan: _Plan, conditions: Conditions, state: State, ranged: bool) -> list[Estimate]:
+def _answers(plan: Plan, conditions: Conditions, state: State, ranged: bool) -> list[Estimate]:
     """Every estimator with every interval that goes with it."""
     seen = state.seen
     if state.other.rows and state.other.ess < seen.ess:
@@ -540,5 +436,5 @@ def _effective(point: Point, seen: Diagnostics) -> tuple[float, float]:
     return total**2 / float(np.abs(weights[used]) @ each), float(each.max()) / total
 
 
-def _arm_sums(plan: _Plan, state: State) -> ArmSums | None:
+def _arm_sums(plan: Plan, state: State) -> ArmSums | None:
     return plan.estimators["dm"].finish(state.estimators["dm"]).arms
