@@ -448,3 +448,17 @@ def test_vectorized_takes_numbers_and_arrays() -> None:
     with pytest.raises(TypeError, match=r"kl\(\) takes 2 arguments, not 1"):
         kl(0.5)
     assert kl.scalar is divergence.kl
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(compiled.disabled(), reason="nothing is compiled")
+def test_scipy_is_left_to_those_who_need_it() -> None:
+    code = (
+        "import sys, numba, numpy as np, maillard as mb\n"
+        "mb.simulate('ms', mb.Bernoulli([0.2, 0.4]), horizon=5, trials=1)\n"
+        "assert 'scipy.linalg' not in sys.modules\n"
+        "dot = numba.njit(lambda a, b: np.dot(a, b))\n"
+        "assert dot(np.eye(2), np.ones((2, 2))).tolist() == [[1.0, 1.0], [1.0, 1.0]]\n"
+        "assert 'scipy.linalg' in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

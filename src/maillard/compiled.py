@@ -18,6 +18,7 @@ import contextlib
 import ctypes
 import functools
 import hashlib
+import importlib.util
 import math
 import os
 import sys
@@ -350,11 +351,35 @@ def _unwrapped(function: types.FunctionType) -> types.FunctionType:
     return types.FunctionType(function.__code__, scope, function.__name__)
 
 
+@functools.cache
+def _load_without_scipy() -> None:
+    """Load Numba's array functions without SciPy, which they import only to see that it is there.
+
+    That is a quarter of the time in which a first policy is ready. Numba asks again, and then does
+    import it, where somebody's compiled code uses linear algebra.
+    """
+    if "numba.np.arraymath" in sys.modules or importlib.util.find_spec("scipy") is None:
+        return
+    from numba.np import linalg
+
+    asked = getattr(linalg, "ensure_blas", None)
+    if asked is None:  # another version of Numba, which may not ask
+        return
+    linalg.ensure_blas = lambda: None
+    try:
+        from numba.np import arraymath
+
+        arraymath.ensure_blas = asked
+    finally:
+        linalg.ensure_blas = asked
+
+
 def _machine_code(
     function: types.FunctionType, signature: str, digest: str, bindings: dict[str, Any]
 ) -> Callable[..., Any]:
     from numba import njit
 
+    _load_without_scipy()
     scope = {name: _lowered(value) for name, value in _reach(function, bindings).items()}
     copy = _rebound(function, f"{function.__name__}_{digest}", scope)
     dispatcher = njit(error_model="numpy", nogil=True)(copy)
