@@ -329,10 +329,12 @@ def recorded(ready: Any, cell: Cell, first: int, trials: int) -> Record:
 class Evaluator:
     """What `mb.evaluate` does with a log, for one target and thousands of logs."""
 
-    def __init__(self, horizon: int, weights: np.ndarray) -> None:
+    def __init__(self, horizon: int, weights: np.ndarray, arm_means: bool = True) -> None:
         self.setting = Setting(horizon, len(weights), weights, math.sqrt(horizon))
         self.conditions = Conditions(self.setting, (0.0, 1.0), True, False, LEVEL)
-        self.estimators = {name: cls(self.setting) for name, cls in ESTIMATORS.items()}
+        self.estimators = {
+            name: cls(self.setting) for name, cls in ESTIMATORS.items() if arm_means or name != "dm"
+        }
         self.whole = Pass(
             len(weights), Fixed("", weights), None, self.estimators, {},
             probabilities=True, prior=0.5,
@@ -362,14 +364,15 @@ class Evaluator:
 def rows_task(cell: Cell, logs: int) -> Found:
     """Intervals of all estimators that weight rows."""
     targets = targets_of(2)
-    evaluators = {name: Evaluator(cell.horizon, weights) for name, weights in targets.items()}
+    # `arms` has the intervals of arm means.
+    evaluators = {
+        name: Evaluator(cell.horizon, weights, arm_means=False) for name, weights in targets.items()
+    }
     tallies: dict[str, dict[str, Tally]] = {name: {} for name in targets}
     for log in runs_of(cell, logs):
         for name, evaluator in evaluators.items():
             truth = float(targets[name] @ cell.means)
             for estimator, interval, low, high in evaluator.intervals_of(log):
-                if estimator == "dm":
-                    continue  # `arms` has them, from more logs
                 key = f"{estimator} {interval}"
                 tallies[name].setdefault(key, Tally(truth)).add(low, high)
     return {name: {key: one.row() for key, one in found.items()} for name, found in tallies.items()}

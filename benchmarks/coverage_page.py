@@ -17,6 +17,8 @@ DOCS = Path(__file__).parent.parent / "docs"
 TARGETS = ("uniform", "arm 0", "arm 1")
 #: What an interval must cover in every cell to be recommended, at 95 %.
 ENOUGH = 0.945
+#: Wider than the range of the rewards: an interval says nothing then.
+BOUNDLESS = 1.0
 #: Logs from which a coverage is known to half a percent.
 MANY = 2_000
 #: Pairs in the figure, those of arm means first.
@@ -126,6 +128,8 @@ def summary(data: dict[str, Any], pair: str) -> Summary | None:
         return None
     widths = [relative_width(data, one) for one in found]
     logs = [math.log(w) for w in widths if w > 0.0]
+    if any(one.width > BOUNDLESS for one in found):
+        logs = []
     return Summary(
         pair, len(found), sum(one.coverage >= ENOUGH for one in found),
         min(found, key=lambda one: one.coverage),
@@ -146,7 +150,9 @@ def percent(x: float) -> str:
 
 def size(x: float | None) -> str:
     """A width, in three digits."""
-    return "–" if x is None or not math.isfinite(x) else f"{x:.3g}"
+    if x is None or not math.isfinite(x):
+        return "–"
+    return f"{x:.3g}" if x <= BOUNDLESS else "> 1"
 
 
 def name_of(pair: str) -> str:
@@ -169,7 +175,7 @@ def overview(data: dict[str, Any], many: bool) -> str:
     rows = [
         [
             name_of(s.pair), f"{s.enough} of {s.cells}", percent(s.least.coverage),
-            percent(s.mean), f"{s.width:.2f}", f"{s.logs:,}",
+            percent(s.mean), f"{s.width:.2f}" if s.width > 0.0 else "–", f"{s.logs:,}",
         ]
         for s in found
     ]  # fmt: skip
@@ -332,7 +338,9 @@ for by name.
 
 `width` is the mean multiple of the normal interval's of arm means in the same cell (geometric
 mean). With 2,000 logs a coverage has a standard error of half a percent, so that an interval
-which covers exactly 95 % shows less than 94.5 % in one cell of seven.
+which covers exactly 95 % shows less than 94.5 % in one cell of seven. A dash stands where the
+mean width of some cell is more than the range of the rewards: Student's law with little more than
+one effective row has no bounds to speak of.
 
 {overview(data, True)}
 

@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import maillard as mb
+from maillard.evaluation import verdicts
 from maillard.evaluation.refit import Experiment, Pool
 from maillard.evaluation.sequences import (
     DoublyRobustBetting,
@@ -205,3 +207,72 @@ def test_tasks_leave_files_and_are_not_done_twice(
     assert not list(tmp_path.glob("*.claim"))
     bench.run(tmp_path, words, 0.001)
     assert capsys.readouterr().out == ""
+
+
+# --------------------------------------------------------------------------------------------------
+# The page
+
+
+@pytest.fixture
+def data() -> Any:
+    """What was measured."""
+    return json.loads((ROOT / "docs" / "coverage.json").read_text(encoding="utf-8"))
+
+
+def test_the_page_is_made_of_its_data(pages: ModuleType, data: Any) -> None:
+    assert pages.page(data) == (ROOT / "docs" / "coverage.md").read_text(encoding="utf-8")
+
+
+def test_what_is_recommended_is_read_off_the_table(pages: ModuleType, data: Any) -> None:
+    """Of what covers in every cell of learning policies, the narrowest; then without the policy."""
+    every = [s for s in (pages.summary(data, pair) for pair in pages.pairs_of(data)) if s]
+    sound = [s for s in every if s.enough == s.cells >= 48]
+    sound.sort(key=lambda s: s.width)
+    assert sound[0].pair == "dm policy-bootstrap"
+    others = [s.pair for s in sound if s.pair != "dm policy-bootstrap"]
+    assert others[0] == "dm likelihood-ratio"
+    assert all(s.logs >= 2_000 for s in sound)
+    assert verdicts._WITHOUT_CONTEXT[0] == tuple(sound[0].pair.split())
+    assert verdicts._WITHOUT_CONTEXT[1] == tuple(others[0].split())
+    # Where rounds are independent the textbook's interval is no wider, and covers.
+    for one in pages.seen(data, "dm t", learning=False):
+        if one.policy == "uniform":
+            assert one.coverage >= pages.ENOUGH - 0.015
+
+
+def test_sequences_miss_no_more_than_they_promise(data: Any) -> None:
+    """In no cell with exact propensities; the false-alarm rate of all bounds is below 1e-6."""
+    found = [
+        row
+        for name, kinds in data["cells"].items()
+        if "Monte Carlo" not in name
+        for pairs in kinds.get("ever", {}).values()
+        for row in pairs.values()
+    ]
+    assert found
+    for share, _, logs in found:
+        assert round(share * logs) <= stats.binom.isf(1e-6 / len(found), logs, 0.05)
+
+
+def test_page_of_a_few_numbers(pages: ModuleType) -> None:
+    """Least, mean and relative width over the cells of learning policies."""
+    cells = {
+        "KL-MS 0.2, 0.25 1000": {
+            "arms": {
+                "uniform": {"dm normal": [0.9, 0.1, 50], "dm kt": [1.0, 0.2, 50]},
+                "arm 0": {"dm normal": [0.95, 0.4, 50], "dm kt": [0.97, 0.4, 50]},
+            }
+        },
+        "uniform 0.2, 0.25 1000": {"arms": {"uniform": {"dm kt": [0.1, 9.0, 50]}}},
+    }
+    few = {"cells": cells}
+    found = pages.summary(few, "dm kt")
+    assert (found.cells, found.enough, found.logs) == (2, 2, 50)
+    assert found.least.place == "KL-MS, (0.2, 0.25), T = 1,000, arm 0"
+    assert found.mean == pytest.approx(0.985)
+    assert found.width == pytest.approx(math.sqrt(2.0))
+    assert pages.summary(few, "dm normal").enough == 1
+    assert pages.summary(few, "aipw t") is None
+    assert "| `dm` `kt`" in pages.overview(few, many=False)
+    assert pages.overview(few, many=True) == ""
+    assert "97.0 · 0.4" in pages.settings(few, "KL-MS", "arm 0")
