@@ -233,6 +233,8 @@ def test_what_a_table_cannot_say(duckdb: Placing) -> None:
         ({"target": "kl-ms"}, "replayed row by row"),
         ({"target": np.full(ROWS, 0.5)}, "no order"),
         ({"model": np.zeros((ROWS, ARMS))}, "name of a column"),
+        ({"model": "nothing"}, "no column 'nothing'"),
+        ({"model": "reward"}, "must hold lists"),
         ({"executor": object()}, "executor="),
         ({"target": "column:nothing"}, "no column 'nothing'"),
         ({"target": "column:run"}, "column run: .* rows have probabilities of the target"),

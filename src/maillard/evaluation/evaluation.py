@@ -194,7 +194,7 @@ def evaluate(
     given_rows = first.contextual or (second is not None and second.contextual)
     contextual = model is not None or given_rows
     if remote:
-        _refuse_remote(first, second, model, executor)
+        _refuse_remote(log, first, second, model, executor)
     setting = Setting(rows, len(arms), weights, _cap(clip, rows), second is not None)
     every = "probabilities" in log.columns
     conditions = Conditions(
@@ -266,7 +266,9 @@ def _opened(log: Any, arms: Any, run: int | None) -> Any:
     return Log.read(log, arms=arms)
 
 
-def _refuse_remote(first: Target, second: Target | None, model: Any, executor: Any) -> None:
+def _refuse_remote(
+    log: RemoteLog, first: Target, second: Target | None, model: Any, executor: Any
+) -> None:
     """What takes more than sums over a table whose rows have no order."""
     for target in (first, second):
         if target is not None and target.ordered:
@@ -276,6 +278,8 @@ def _refuse_remote(first: Target, second: Target | None, model: Any, executor: A
             )
     if model is not None and not isinstance(model, str):
         raise ValueError("model: of a table in a database it must be the name of a column")
+    if model is not None and not log.holds_lists(model):
+        raise ValueError(f"model: column {model!r} must hold lists, a prediction for each arm")
     if executor is not None:
         raise ValueError("executor= is for logs that are read here, not for a table in a database")
 
