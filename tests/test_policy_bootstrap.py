@@ -382,11 +382,11 @@ def test_a_log_cut_short_is_an_experiment_of_its_rows() -> None:
 
 @pytest.mark.slow
 def test_it_covers_on_logs_of_a_learning_policy() -> None:
-    """300 short logs of KL-MS at 90 %, where arm means are biased; misses beyond 1e-6 would show.
+    """200 short logs of KL-MS at 90 %, where arm means are biased; misses beyond 1e-6 would show.
 
     The first arm of each is often given up early: a t interval misses it more often.
     """
-    logs, means = 300, (0.6, 0.7)
+    logs, means = 200, (0.6, 0.7)
     log = mb.collect("kl-ms", mb.Bernoulli(means), horizon=60, runs=logs, seed=11)
     misses: dict[Any, int] = dict.fromkeys(("uniform", 0, 1), 0)
     for run in range(logs):
@@ -396,7 +396,7 @@ def test_it_covers_on_logs_of_a_learning_policy() -> None:
             misses[target] += not low <= truth <= high
     most = int(stats.binom.isf(1e-6 / 3, logs, 0.1))
     assert max(misses.values()) <= most
-    assert min(misses.values()) >= 3  # and not because it is too wide
+    assert min(misses.values()) >= 2  # and not because it is too wide
 
 
 def test_fractions_of_a_share_are_exact() -> None:
