@@ -46,17 +46,7 @@ def _page(source: Path, target: Path) -> None:
     for name in re.findall(r"!\[[^\]]*\]\(([\w./-]+)\)", text):
         if not (source.parent / name).exists():
             _draw(source, text, name, target.parent)
-    if source.name == "index.md":
-        text = "".join(line for line in text.splitlines(True) if _is_there(line.strip()))
     target.write_text(relinked(text, source), encoding="utf-8")
-
-
-def _is_there(line: str) -> bool:
-    """Whether a line of the table of contents has a page; other lines are kept."""
-    return not re.fullmatch(r"[a-z]+", line) or any(
-        (DOCS / f"{line}.md").exists() or f"{line}.md" == name
-        for name in (*ROOTED.values(), "examples.md")
-    )
 
 
 def _draw(source: Path, text: str, name: str, folder: Path) -> None:

@@ -131,6 +131,13 @@ def test_what_a_document_links_to_is_there(path: Path) -> None:
     assert [t for t in targets if t not in made and not (path.parent / t).exists()] == []
 
 
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: p.name)
+def test_nothing_is_left_to_be_written(path: Path) -> None:
+    """A word in capitals alone on its line stands for what will come from a measurement."""
+    text = path.read_text(encoding="utf-8")
+    assert re.findall(r"^(?:[A-Z]{5,}|.*\b(?:TODO|FIXME|TBD)\b.*)$", text, re.M) == []
+
+
 @pytest.mark.slow
 def test_the_figure_of_the_readme_can_be_made_again(tmp_path: Path) -> None:
     out = tmp_path / "figure.png"
