@@ -72,7 +72,7 @@ LOGS = {
     ("ever", 1_000): 2_000,
     ("ever", 10_000): 2_000,
     ("slow", 1_000): 200,
-    ("slow", 10_000): 20,
+    ("slow", 10_000): 100,
 }
 #: Logs that are simulated, and held in memory, at once.
 _BATCH = 128
@@ -516,7 +516,7 @@ def in_batches(horizon: int, logs: int) -> Found:
 
 
 def other_rewards(horizon: int, logs: int) -> Found:
-    """KL-MS on Beta rewards with the means 0.8 and 0.9, by `mb.evaluate` itself."""
+    """KL-MS on Beta(4, 1) and Beta(9, 1) rewards, means 0.8 and 0.9, by `mb.evaluate` itself."""
     world = mb.Beta([4.0, 9.0], [1.0, 1.0])
     log = mb.collect("kl-ms", world, horizon, runs=logs, seed=12)
     tallies: dict[str, dict[str, Tally]] = {}

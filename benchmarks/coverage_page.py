@@ -366,6 +366,10 @@ what is promised. The most in any cell with exact propensities: `kt`
 
 ## Beyond two coins
 
+Ten coins with means from 0.1 to 0.9, rewards that are seen after every hundredth round only, and
+rewards that are no coins, Beta(4, 1) and Beta(9, 1). More arms err to the same side together: the
+textbook's intervals fail with their number, and the recommended ones do not.
+
 {more(data)}
 
 ## Every cell
