@@ -198,7 +198,7 @@ def test_damaged_descriptions(text: str, why: str, tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_there_or_not_text(tmp_path: Path) -> None:
-    assert call(tmp_path / "absent.toml").exit_code == 1
+    assert call(tmp_path / "absent.toml").exit_code == 2
     (tmp_path / "sweep.toml").write_bytes(b"\xff\xfe\x00")
     assert call(tmp_path / "sweep.toml").exit_code == 2
 

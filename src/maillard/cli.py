@@ -64,7 +64,7 @@ class _Commands(click.Group):
             ctx.exit(INTERRUPTED)
         except (OSError, MemoryError) as error:
             _say(_reason(error))
-            ctx.exit(1)
+            ctx.exit(2 if isinstance(error, FileNotFoundError) else 1)
         except (ValueError, NotImplementedError) as error:
             _say(str(error))
             ctx.exit(2)
@@ -98,7 +98,8 @@ def main() -> None:
 
     \b
     Every command explains itself with --help. Exit codes: 0 done, 1 a file cannot be read or
-    written, 2 misuse, 130 interrupted. Completion in bash (zsh and fish likewise):
+    written, 2 misuse (also a file that is not there), 130 interrupted. Completion in bash (zsh
+    and fish likewise):
       eval "$(_MAILLARD_COMPLETE=bash_source maillard)"
     """
 
