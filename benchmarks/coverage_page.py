@@ -275,8 +275,8 @@ def page(data: dict[str, Any]) -> str:
     )  # fmt: skip
     against = (
         f" On logs of KL-MS at means (0.8, 0.9) and T = 10,000, target uniform, it is "
-        f"{size(same.width)} wide where two-point weighted AIPW, the best of the weighted, is "
-        f"{size(two_point.width)}."
+        f"{size(same.width)} wide; the normal interval of two-point weighted AIPW is "
+        f"{size(two_point.width)} wide and covers {percent(two_point.coverage)} %."
         if two_point is not None
         else ""
     )
