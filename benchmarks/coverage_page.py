@@ -360,7 +360,9 @@ logs on which they had missed in any round up to the horizon, followed round by 
 and `betting` this is that any arm that the target wants was missed at its share of α, which is
 what is promised. The most in any cell with exact propensities: `kt`
 {percent(most_ever(data, "dm kt"))}, `betting` {percent(most_ever(data, "dm betting"))},
-`dr-betting` {percent(most_ever(data, "aipw dr-betting"))} %.
+`dr-betting` {percent(most_ever(data, "aipw dr-betting"))} %. With Monte Carlo propensities, which
+are not those drawn from, nothing is promised to `dr-betting`: the most there is
+{percent(most_ever(data, "aipw dr-betting", exact=False))} %.
 
 {ever(data)}
 
