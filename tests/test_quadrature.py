@@ -482,6 +482,7 @@ def test_misuse_is_named():
     ("law", "parameters"),
     [
         ("beta", [[1.0, np.nan], [1.0, 1.0]]),
+        ("exponential", [[0.0, 1.0], [0.0, 1.0], [1.0, 1.0]]),  # an arm without pulls
         ("beta", [[1.0, 0.0], [1.0, 0.0]]),
         ("gaussian", [[0.0, 1.0], [1.0, 0.0], [5.0, 5.0]]),
         ("gaussian", [[0.0, 1.0], [1.0, 1.0], [5.0, 0.9]]),

@@ -296,6 +296,7 @@ def _prepare(law, parameters, state):
                 )
         elif law == EXPONENTIAL:
             n, weight = first + second, parameters[2, b]
+            sound = sound and n > 0.0  # an arm without pulls has no such law
             state[COUNT, b] = n - 1.0
             state[SIDE, b] = 1.0 if first <= second else -1.0
             state[RARE, b] = min(max(first, n * TINIEST), second) / n if first > 0.0 else 0.0
