@@ -831,7 +831,7 @@ def test_check_and_convert_on_the_command_line(tmp_path: Path) -> None:
     output = run("logs", "check", str(path), "--arms", "3", code=2)
     assert output.count("\n") == 1
     assert "row 4: the reward is missing or NaN" in output
-    assert run("logs", "describe", str(tmp_path / "no"), code=1).count("\n") == 1
+    assert run("logs", "describe", str(tmp_path / "no"), code=2).count("\n") == 1
 
 
 def test_logs_import_neither_numba_nor_matplotlib(tmp_path: Path) -> None:
