@@ -70,7 +70,7 @@ class Size:
 SIZES: Final = {
     size.name: size
     for size in (
-        Size("quick", 256, 64, 0, 256, {1_000: 128, 10_000: 128}, 64, repeats=2),
+        Size("quick", 256, 64, 0, 256, {1_000: 128, 10_000: 104}, 24, repeats=2),
         Size("default", 2_000, 512, 64, 2_000, {1_000: 2_000, 10_000: 512}, 512),
         Size("full", 2_000, 2_000, 128, 2_000, {1_000: 2_000, 10_000: 2_000}, 2_000),
     )
@@ -181,7 +181,8 @@ class Laboratory:
         self, work: Callable[[int, int], Result], trials: int, horizon: int, label: str
     ) -> list[Result]:
         """What `work(first, stop)` makes of the trials, in order, a few pieces at once."""
-        width = max(min(_ROWS // horizon, -(-trials // _PIECES)) // _LANES, 1) * _LANES
+        width = max(min(_ROWS // horizon, -(-trials // _PIECES)), 1)
+        width -= width % _LANES if width > _LANES else 0  # whole blocks, or less than one
         done: list[Result] = []
         with (
             progress_line(self.progress, label, trials * horizon, 0) as advance,

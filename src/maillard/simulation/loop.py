@@ -113,13 +113,17 @@ def scale(low, high, reward):
 
 
 @kernel
-def integrate_all(integrate, family, revived, work, laws, state):
-    """P(arm a's draw is the largest) into its row of the state, trial by trial.
+def integrate_all(integrate, family, revived, count, work, laws, state):
+    """P(arm a's draw is the largest) into its row of the state, for the first `count` trials.
 
-    The quadrature is a function that is passed in: it is long, and compiled once for all.
+    The quadrature is a function that is passed in: it is long, and compiled once for all. It takes
+    nearly all of the time, so lanes that nobody reads get equal chances instead.
     """
     chance, unused = laws[3], laws[4]
-    for l in range(LANES):
+    for a in range(chance.size):
+        for l in range(count, LANES):
+            state[CHANCE, a, l] = 1.0
+    for l in range(count):
         for a in range(chance.size):
             for i in range(3):
                 laws[i, a] = work[i, a, l]
@@ -350,7 +354,7 @@ def run(
             if late or opened or step >= arms:
                 decide(state, memory, t, parameters, work, rng, weight)
                 if family >= 0:
-                    integrate_all(integrate, family, revived, work, laws_of_one, state)
+                    integrate_all(integrate, family, revived, count, work, laws_of_one, state)
                     finish(state, memory, t, parameters, work, rng, weight)
             if not opened:
                 opened = not open_with(opening, state[PULLS], weight, edge, late or step >= arms)
