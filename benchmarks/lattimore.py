@@ -12,7 +12,7 @@ each K, policy and kind of run; `--draw` prints the tables of docs/theory.md and
 
 import argparse
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -105,26 +105,25 @@ def arms_of(entries: Entries, kind: str) -> list[int]:
 # Telling
 
 
-def table_of_pairs(entries: Entries) -> str:
-    """Mean regret from the second arm ± its standard error, and the share of lost trials."""
+def table_by_arms(entries: Entries, kind: str, part: Callable[[Any], str]) -> str:
+    """Mean regret ± its standard error, and a part of it, for every K and policy."""
     rows = []
-    for arms in arms_of(entries, "pair"):
-        found = [entries[f"pair {arms} {slug}"] for slug in POLICIES]
+    for arms in arms_of(entries, kind):
+        found = [entries[f"{kind} {arms} {slug}"] for slug in POLICIES]
         (trials,) = {entry["trials"] for entry in found}
-        cells = [f"{number(e['regret'])} ± {e['error']:.2g} ({e['lost']:.0%})" for e in found]
+        cells = [f"{number(e['regret'])} ± {e['error']:.2g} ({part(e)})" for e in found]
         rows.append([str(arms), f"{trials:,}", *cells])
     return table(["K", "trials", *POLICIES], rows)
+
+
+def table_of_pairs(entries: Entries) -> str:
+    """Mean regret from the second arm ± its standard error, and the share of lost trials."""
+    return table_by_arms(entries, "pair", lambda entry: f"{entry['lost']:.0%}")
 
 
 def table_of_wholes(entries: Entries) -> str:
     """Mean regret of all K arms, with the part from the bad ones."""
-    rows = []
-    for arms in arms_of(entries, "whole"):
-        found = [entries[f"whole {arms} {slug}"] for slug in POLICIES]
-        (trials,) = {entry["trials"] for entry in found}
-        cells = [f"{number(e['regret'])} ± {e['error']:.2g} ({number(e['bad'])})" for e in found]
-        rows.append([str(arms), f"{trials:,}", *cells])
-    return table(["K", "trials", *POLICIES], rows)
+    return table_by_arms(entries, "whole", lambda entry: number(entry["bad"]))
 
 
 def draw(entries: Entries, path: Path) -> None:

@@ -4,7 +4,7 @@
 |---|---|
 | 0 | done |
 | 1 | a file could not be read or written, or memory ran out |
-| 2 | misuse: an unknown name, a number out of range, a log that cannot be right |
+| 2 | misuse: an unknown name, a file that is not there, a number out of range, a bad log |
 | 130 | interrupted with Ctrl-C; what was complete is kept where the command says so |
 
 Tables and JSON go to standard output; progress, warnings and errors to standard
