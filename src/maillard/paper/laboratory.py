@@ -29,8 +29,8 @@ from .protocols import (
 )
 from .published import published
 
-#: Rows of logs that are worked on at once at most, and pieces of a study at least, if it has as
-#: many blocks of the engine's lanes. What comes out does not depend on the workers.
+#: Rows of logs that are worked on at once at most, and pieces of a study, if it has as many
+#: trials. What comes out does not depend on the workers.
 _ROWS: Final = 640_000
 _PIECES: Final = 8
 _LANES: Final = 64
