@@ -19,6 +19,8 @@ import numpy as np
 import maillard as mb
 
 POLICIES = ["kl-ms", "ms", "thompson:prior=1,1", "moss", "ucb1"]
+#: Instances that an executor works on at the same time.
+AT_ONCE = 16
 
 
 def instances(count: int, arms: int, seed: int) -> list[mb.Bernoulli]:
@@ -47,13 +49,19 @@ def executor(name: str, address: str | None) -> Iterator[Executor | None]:
 
 def sweep(worlds: list[mb.Bernoulli], horizon: int, trials: int, pool: Any) -> np.ndarray:
     """Mean regret after the horizon: [instance, policy]."""
-    regret = np.zeros((len(worlds), len(POLICIES)))
-    for i, world in enumerate(worlds):
+
+    def regret(i: int) -> list[float]:
         result = mb.simulate(
-            POLICIES, world, horizon, trials, seed=i, checkpoints=[horizon], executor=pool
-        )
-        regret[i] = [curve.regret[-1] for curve in result.curves.values()]
-    return regret
+            POLICIES, worlds[i], horizon, trials, seed=i, checkpoints=[horizon],
+            executor=pool, progress=False,
+        )  # fmt: skip
+        return [curve.regret[-1] for curve in result.curves.values()]
+
+    if pool is None:  # all cores are busy with one instance
+        return np.array([regret(i) for i in range(len(worlds))])
+    # A cluster is not: so many instances are under way at once, each waited for by a thread.
+    with ThreadPoolExecutor(AT_ONCE) as waiting:
+        return np.array(list(waiting.map(regret, range(len(worlds)))))
 
 
 def table(regret: np.ndarray) -> str:
