@@ -17,6 +17,7 @@ import builtins
 import contextlib
 import ctypes
 import functools
+import gc
 import hashlib
 import importlib.util
 import math
@@ -351,6 +352,22 @@ def _unwrapped(function: types.FunctionType) -> types.FunctionType:
     return types.FunctionType(function.__code__, scope, function.__name__)
 
 
+@contextlib.contextmanager
+def _collector_at_rest() -> Iterator[None]:
+    """No search for garbage meanwhile.
+
+    Of the many objects that Numba makes when it is imported, and when it loads machine code, none
+    is garbage; looking for some takes a third as long as the rest.
+    """
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
 @functools.cache
 def _load_without_scipy() -> None:
     """Load Numba's array functions without SciPy, which they import only to see that it is there.
@@ -377,14 +394,22 @@ def _load_without_scipy() -> None:
 def _machine_code(
     function: types.FunctionType, signature: str, digest: str, bindings: dict[str, Any]
 ) -> Callable[..., Any]:
-    from numba import njit
+    with _collector_at_rest():
+        from numba import njit
 
-    _load_without_scipy()
-    scope = {name: _lowered(value) for name, value in _reach(function, bindings).items()}
-    copy = _rebound(function, f"{function.__name__}_{digest}", scope)
+    copy = _rebound(function, f"{function.__name__}_{digest}", {})
+
+    def lower() -> None:
+        _load_without_scipy()
+        copy.__globals__.update(
+            (name, _lowered(value)) for name, value in _reach(function, bindings).items()
+        )
+
     dispatcher = njit(error_model="numpy", nogil=True)(copy)
-    cache = _disk_cache(copy, digest)
-    if cache is not None:
+    cache = _disk_cache(copy, digest, lower)
+    if cache is None:
+        lower()
+    else:
         dispatcher._cache = cache
     with _quick_optimiser():
         dispatcher.compile(signature)
@@ -472,7 +497,9 @@ def cache_directory() -> Path:
     return base / "maillard"
 
 
-def _disk_cache(function: types.FunctionType, digest: str) -> Any:
+def _disk_cache(
+    function: types.FunctionType, digest: str, on_miss: Callable[[], None]
+) -> Any:
     """A cache for one function, or None where nothing can be written."""
     try:
         directory = cache_directory()
@@ -481,13 +508,14 @@ def _disk_cache(function: types.FunctionType, digest: str) -> Any:
         return None
     if not os.access(directory, os.W_OK | os.X_OK):
         return None
-    return _cache_class()(function, str(directory), digest)
+    return _cache_class()(function, str(directory), digest, on_miss)
 
 
 @functools.cache
 def _cache_class() -> Any:
     import numba
     from numba.core import caching
+    from numba.core.runtime import rtsys
 
     class Files:
         """One file for each function, signature, processor and version of Numba.
@@ -539,7 +567,14 @@ def _cache_class() -> Any:
             self._filename_base = function.__name__
 
     class DigestCache(caching.FunctionCache):  # type: ignore[misc]
-        def __init__(self, function: types.FunctionType, directory: str, digest: str) -> None:
+        def __init__(
+            self,
+            function: types.FunctionType,
+            directory: str,
+            digest: str,
+            on_miss: Callable[[], None],
+        ) -> None:
+            self._on_miss = on_miss
             self._name = function.__name__
             self._py_func = function
             self._impl = Implementation(function, Locator(directory, digest))
@@ -549,9 +584,14 @@ def _cache_class() -> Any:
 
         def load_overload(self, sig: Any, target_context: Any) -> Any:
             try:
-                return super().load_overload(sig, target_context)
+                with _collector_at_rest():
+                    rtsys.initialize(target_context)
+                    found = self._load_overload(sig, target_context)
             except Exception:  # no file, a damaged or unreadable one: all are a miss
-                return None
+                found = None
+            if found is None:
+                self._on_miss()
+            return found
 
         def save_overload(self, sig: Any, data: Any) -> None:
             try:
