@@ -9,8 +9,11 @@ from collections.abc import Mapping
 from statistics import NormalDist
 from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
+
 from .diagnostics import Diagnostics
 from .estimators import Estimator, Point, Setting
+from .moments import Array
 from .refit import Experiment
 from .rows import Rows
 
@@ -67,6 +70,22 @@ class Interval:
     def alpha(self) -> float:
         """The probability of missing that is allowed."""
         return 1.0 - self.conditions.level
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The interval [L, U] that rewards lie in, where `range_obstacle` has nothing to say."""
+        assert self.conditions.rewards is not None
+        return self.conditions.rewards
+
+    def scaled(self, rewards: Array) -> Array:
+        """Rewards as shares of their range."""
+        low, high = self.range
+        return np.clip((rewards - low) / (high - low), 0.0, 1.0)
+
+    def range_obstacle(self) -> str:
+        """Why a ranged interval does not go with these rewards; empty if their range is known."""
+        known = self.conditions.rewards is not None
+        return "" if known else "needs the range of the rewards: rewards=(L, U)"
 
     def obstacle(self, estimator: Estimator) -> str:
         """Why it does not go with this estimator under these conditions; empty if it does."""
@@ -144,14 +163,11 @@ class EmpiricalBernstein(Interval):
             return "is for ipw"
         if self.conditions.setting.contrast or self.conditions.setting.weights is None:
             return "needs one fixed target"
-        if self.conditions.rewards is None:
-            return "needs the range of the rewards: rewards=(L, U)"
-        return ""
+        return self.range_obstacle()
 
     def ends(self, estimator: Estimator, point: Point, state: Any, seen: Diagnostics) -> Ends:
         weights = self.conditions.setting.weights
         assert weights is not None
-        assert self.conditions.rewards is not None
         if not seen.constant:
             return nothing("propensities change from row to row: the rows are not independent")
         used = weights > 0.0
@@ -160,7 +176,7 @@ class EmpiricalBernstein(Interval):
             return nothing("an arm was never played: nothing bounds its weight")
         if point.rows < 2:
             return nothing("it takes two rows")
-        low, high = self.conditions.rewards
+        low, high = self.range
         width = max(0.0, bound * high) - min(0.0, bound * low)
         n, log = point.rows, math.log(4.0 / self.alpha)
         margin = point.error * math.sqrt(2.0 * log) + 7.0 * width * log / (3.0 * (n - 1))

@@ -82,20 +82,17 @@ class LikelihoodRatio(Interval):
     def obstacle(self, estimator: Estimator) -> str:
         if not isinstance(estimator, ArmMeans):
             return "is for dm: arm means without context"
-        if self.conditions.rewards is None:
-            return "needs the range of the rewards: rewards=(L, U)"
-        return ""
+        return self.range_obstacle()
 
     def ends(self, estimator: Estimator, point: Point, state: Any, seen: Diagnostics) -> Ends:
         if point.arms is None:
             return nothing("there are no rows")
-        assert self.conditions.rewards is not None
         pulls, mean, _, weights = point.arms
-        low, high = self.conditions.rewards
+        low, high = self.range
         used = weights != 0.0
         if not used.any() or np.any(pulls[used] == 0.0):
             return nothing("an arm that the target wants was never played")
-        scaled = np.clip((mean[used] - low) / (high - low), 0.0, 1.0)
+        scaled = self.scaled(mean[used])
         budget = budget_of(self.alpha, int(used.sum()))
         least, most = likelihood_ends(weights[used], pulls[used], scaled, budget)
         shift, width = low * float(weights.sum()), high - low

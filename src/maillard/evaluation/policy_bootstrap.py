@@ -51,8 +51,8 @@ class PolicyBootstrap(Interval):
             return "is for dm: arm means without context"
         if setting.weights is None:
             return "needs a target that is the same in every row"
-        if conditions.rewards is None:
-            return "needs the range of the rewards: rewards=(L, U)"
+        if unknown := self.range_obstacle():
+            return unknown
         experiment = conditions.experiment
         if isinstance(experiment, str):
             return experiment
@@ -75,15 +75,14 @@ class PolicyBootstrap(Interval):
         from ..simulation.engine import program
         from ..simulation.specs import policy_for
 
-        assert self.conditions.rewards is not None
-        world = world_of(laws, laws.centre, self.conditions.rewards, experiment.delay)
+        world = world_of(laws, laws.centre, self.range, experiment.delay)
         return program(policy_for(experiment.policy, world, experiment.rounds), world).path
 
     def start(self, estimators: Mapping[str, Estimator]) -> _Rewards:
         return _Rewards(np.zeros((3, self.conditions.setting.arms, _PARTS + 2)))
 
     def step(self, state: _Rewards, rows: Rows, estimators: Mapping[str, Estimator]) -> _Rewards:
-        x = self._scaled(rows.reward)
+        x = self.scaled(rows.reward)
         part = np.where(x <= 0.0, 0, np.where(x >= 1.0, _PARTS + 1, 1 + (x * _PARTS).astype(int)))
         shape = state.sums.shape[1:]
         place = np.asarray(rows.arm, dtype=np.int64) * shape[1] + part
@@ -93,16 +92,10 @@ class PolicyBootstrap(Interval):
     def merge(self, left: _Rewards, right: _Rewards) -> _Rewards:
         return _Rewards(left.sums + right.sums)
 
-    def _scaled(self, rewards: Array) -> Array:
-        assert self.conditions.rewards is not None
-        low, high = self.conditions.rewards
-        return np.clip((rewards - low) / (high - low), 0.0, 1.0)
-
     def ends(self, estimator: Estimator, point: Point, state: _Rewards, seen: Diagnostics) -> Ends:
         if point.arms is None or state is None:
             return nothing("there are no rows")
         conditions = self.conditions
-        assert conditions.rewards is not None
         assert isinstance(conditions.experiment, Experiment)
         weights = point.arms.weights
         pulls, totals, squares = state.sums.sum(axis=2)
@@ -110,10 +103,10 @@ class PolicyBootstrap(Interval):
         if conditions.quick and self._path(conditions.experiment, laws) != "engine":
             name = conditions.experiment.policy["policy"]
             return nothing(f"simulates {name} step by step, which takes long: ask for it by name")
-        pool = Pool(conditions.experiment, conditions.rewards, len(weights), conditions.seed)
+        pool = Pool(conditions.experiment, self.range, len(weights), conditions.seed)
         search = Inversion(pool, laws, weights, pulls, totals, squares, conditions.replicates)
         least, most = (search.end(side, self.alpha / 2.0) for side in (-1.0, 1.0))
-        low, high = conditions.rewards
+        low, high = self.range
         shift = low * float(weights.sum())
         return Ends(shift + (high - low) * least, shift + (high - low) * most)
 

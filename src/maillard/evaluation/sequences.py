@@ -89,19 +89,11 @@ class _Combined(Interval):
     def obstacle(self, estimator: Estimator) -> str:
         if not isinstance(estimator, ArmMeans):
             return "is for dm"
-        if self.conditions.rewards is None:
-            return "needs the range of the rewards: rewards=(L, U)"
-        return ""
-
-    def _scaled(self, rewards: Array) -> Array:
-        assert self.conditions.rewards is not None
-        low, high = self.conditions.rewards
-        return np.clip((rewards - low) / (high - low), 0.0, 1.0)
+        return self.range_obstacle()
 
     def _combined(self, weights: Array, bounds: tuple[Array, Array]) -> Ends:
         """Of a contrast weights may be negative: then the ends change places."""
-        assert self.conditions.rewards is not None
-        low, high = self.conditions.rewards
+        low, high = self.range
         up, down = np.maximum(weights, 0.0), np.minimum(weights, 0.0)
         shift = low * float(weights.sum())
         return Ends(
@@ -123,7 +115,7 @@ class KTSequence(_Combined):
         pulls, mean, _, weights = point.arms
         used = weights != 0.0
         alpha = self.alpha / max(int(used.sum()), 1)
-        scaled = self._scaled(np.where(pulls > 0, mean, 0.0))
+        scaled = self.scaled(np.where(pulls > 0, mean, 0.0))
         return self._combined(weights, kt_interval(pulls, pulls * scaled, alpha))
 
 
@@ -164,7 +156,7 @@ class HedgedBetting(_Combined):
         weights = point.arms.weights
         used = np.flatnonzero(weights)
         arm = np.concatenate([piece.arm for piece in state])
-        reward = self._scaled(np.concatenate([piece.reward for piece in state]))
+        reward = self.scaled(np.concatenate([piece.reward for piece in state]))
         low, high = np.zeros(len(weights)), np.ones(len(weights))
         for a in used:
             low[a], high[a] = hedged_interval(reward[arm == a], self.alpha / len(used))
@@ -274,11 +266,9 @@ class DoublyRobustBetting(Interval):
             return "needs the probabilities of all arms in every row"
         if conditions.setting.contrast or conditions.setting.weights is None:
             return "needs one fixed target"
-        if conditions.rewards is None:
-            return "needs the range of the rewards: rewards=(L, U)"
         if conditions.setting.rows > ROWS_KEPT:
             return f"keeps rows in memory, at most {ROWS_KEPT:,}"
-        return ""
+        return self.range_obstacle()
 
     def start(self, estimators: Mapping[str, Estimator]) -> tuple[Array, ...]:
         return ()
@@ -286,8 +276,7 @@ class DoublyRobustBetting(Interval):
     def step(
         self, state: tuple[Array, ...], rows: Rows, estimators: Mapping[str, Estimator]
     ) -> tuple[Array, ...]:
-        assert self.conditions.rewards is not None
-        both = [pseudo_outcomes(rows, self.conditions.rewards, k) for k in _CEILINGS]
+        both = [pseudo_outcomes(rows, self.range, k) for k in _CEILINGS]
         terms = np.array(both)  # [ceiling, side, row]
         if rows.impossible is not None:
             terms = terms[:, :, ~rows.impossible]
@@ -299,11 +288,11 @@ class DoublyRobustBetting(Interval):
     def ends(self, estimator: Estimator, point: Point, state: Any, seen: Diagnostics) -> Ends:
         if not state:
             return nothing("there are no rows")
-        assert self.conditions.rewards is not None
         terms = np.concatenate(state, axis=2)
-        scale = self.conditions.rewards[1] - self.conditions.rewards[0]
-        low = self.conditions.rewards[0] + scale * lower_bound(terms[:, 0], self.alpha / 2.0)
-        high = self.conditions.rewards[1] - scale * lower_bound(terms[:, 1], self.alpha / 2.0)
+        low, high = self.range
+        scale = high - low
+        low += scale * lower_bound(terms[:, 0], self.alpha / 2.0)
+        high -= scale * lower_bound(terms[:, 1], self.alpha / 2.0)
         if low > high:
             return nothing("the two one-sided bounds exclude every value")
         return Ends(low, high)
