@@ -2,13 +2,19 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .estimators import ArmSums, Estimator, Point, Ratio, Setting, standard_error
-from .moments import Array, Moments
+from .moments import Array, Moments, products
 from .rows import Rows, counted
+
+#: Numbers in an [arms, rows] array that is worked on at a time: a few of them stay in the cache.
+_CACHED: Final = 1 << 14
+#: Rows that are worked on at a time, at least, however many arms there are.
+_SHORTEST: Final = 256
 
 
 class _ArmState(NamedTuple):
@@ -128,9 +134,12 @@ class _ArmWeighted(Estimator):
         weights = np.zeros(setting.arms) if setting.weights is None else setting.weights
         self._used = np.flatnonzero(weights)
         self._weights = weights[self._used]
+        #: Where each arm stands among those that are used; −1: nowhere.
+        self._places = np.full(setting.arms, -1)
+        self._places[self._used] = np.arange(len(self._used))
 
-    def _spent(self, p: Array, t: Array) -> Array | None:
-        """λ, the share of what is left of each stick that round t spends; None: h_t = p_t."""
+    def _weigh(self, p: Array, t: Array, left: Array, out: Array) -> Array:
+        """Write h of the rounds t into `out`; what is left of the sticks after them."""
         raise NotImplementedError
 
     def start(self) -> _WeightedState:
@@ -139,26 +148,39 @@ class _ArmWeighted(Estimator):
 
     def step(self, state: _WeightedState, rows: Rows) -> _WeightedState:
         assert rows.probabilities is not None
-        everything = len(self._used) == rows.arms
-        p = rows.probabilities if everything else rows.probabilities[self._used]
-        score = rows.means.copy() if everything else rows.means[self._used]
-        surprise = (rows.reward - rows.predicted) / rows.propensity
-        for i, a in enumerate(self._used):
-            mine = rows.by_arm[a]
-            score[i, mine] += surprise[mine]
-        t = np.arange(rows.first + 1.0, rows.first + len(rows) + 1.0)
-        spent = self._spent(p, t)
-        left: Array = np.ones(len(p))
-        if spent is None:
-            h = p
-        else:
-            kept = np.cumprod(1.0 - spent, axis=1)
-            spent[:, 1:] *= kept[:, :-1]
-            h = np.asarray(np.sqrt(p * spent))
-            left = np.array(kept[:, -1])
-        score *= h
-        moments = Moments.of([*h, *score])
+        arms, n = len(self._used), len(rows)
+        everything = arms == rows.arms
+        used = slice(None) if everything else self._used
+        left, sums = np.ones(arms), np.zeros(2 * arms)
+        centre, products_found = np.zeros(2 * arms), np.zeros((2 * arms, 2 * arms))
+        size = max(_SHORTEST, _CACHED // max(arms, 1))
+        for start in range(0, n, size):
+            part = slice(start, min(n, start + size))
+            t = np.arange(rows.first + part.start + 1.0, rows.first + part.stop + 1.0)
+            table = np.empty((2 * arms, len(t)))
+            h, score = table[:arms], table[arms:]
+            left = self._weigh(rows.probabilities[used, part], t, left, h)
+            score[:] = rows.means[used, part]
+            self._add_surprise(score, rows, part)
+            score *= h
+            if start == 0:
+                centre = table.mean(axis=1)
+            table -= centre[:, None]
+            sums += table.sum(axis=1)
+            products_found += products(table, table)
+        apart = sums / n
+        moments = Moments(n, centre + apart, products_found - np.outer(apart, sums))
         return self.merge(state, _WeightedState(moments, left))
+
+    def _add_surprise(self, score: Array, rows: Rows, part: slice) -> None:
+        """Where an arm was played, what it paid beyond its prediction counts too."""
+        arm, predicted = rows.arm[part], rows.predicted[part]
+        own = (rows.reward[part] - predicted) / rows.propensity[part] + predicted
+        place, position = self._places[arm], np.arange(len(arm))
+        if len(score) < rows.arms:
+            mine = np.flatnonzero(place >= 0)
+            own, place, position = own[mine], place[mine], position[mine]
+        score.reshape(-1)[place * len(arm) + position] = own
 
     def merge(self, left: _WeightedState, right: _WeightedState) -> _WeightedState:
         scale = np.sqrt(np.tile(left.left, 2))
@@ -182,8 +204,9 @@ class PropensityWeighted(_ArmWeighted):
     title = "AIPW weighted by propensity"
     formula = "Σ_a π(a) Σ h G(a) / Σ h, h = p(a)"
 
-    def _spent(self, p: Array, t: Array) -> None:
-        return None
+    def _weigh(self, p: Array, t: Array, left: Array, out: Array) -> Array:
+        out[:] = p
+        return left
 
 
 class ConstantAllocation(_ArmWeighted):
@@ -193,8 +216,12 @@ class ConstantAllocation(_ArmWeighted):
     title = "AIPW, constant allocation"
     formula = "Σ_a π(a) Σ h G(a) / Σ h, h²/p = λ · rest, λ_t = 1/(T − t + 1)"
 
-    def _spent(self, p: Array, t: Array) -> Array:
-        return np.tile(1.0 / (self.setting.rows - t + 1.0), (len(p), 1))
+    def _weigh(self, p: Array, t: Array, left: Array, out: Array) -> Array:
+        # What a round spends, λ_t times the rest before it, is the same in all of them.
+        rounds = self.setting.rows - t[0] + 1.0
+        np.multiply(p, (left / rounds)[:, None], out=out)
+        np.sqrt(out, out=out)
+        return left * ((self.setting.rows - t[-1]) / rounds)
 
 
 class TwoPointAllocation(_ArmWeighted):
@@ -208,12 +235,21 @@ class TwoPointAllocation(_ArmWeighted):
     )
     decay: ClassVar[float] = 0.7
 
-    def _spent(self, p: Array, t: Array) -> Array:
+    def _weigh(self, p: Array, t: Array, left: Array, out: Array) -> Array:
         horizon, rest = float(self.setting.rows), 1.0 - self.decay
         stays = 1.0 / (horizon - t + 1.0)
         falls = rest / (rest + horizon * (t / horizon) ** self.decay - t)
-        spent = falls + p * (stays - falls)
-        return np.clip(spent, 0.0, 1.0, out=spent)
+        np.multiply(p, stays - falls, out=out)
+        out += falls
+        np.clip(out, 0.0, 1.0, out=out)  # λ
+        kept = 1.0 - out
+        kept[:, 0] *= left
+        np.cumprod(kept, axis=1, out=kept)
+        out[:, 1:] *= kept[:, :-1]
+        out[:, 0] *= left
+        out *= p
+        np.sqrt(out, out=out)
+        return kept[:, -1].copy()
 
 
 class CADR(Ratio):
@@ -238,42 +274,68 @@ class CADR(Ratio):
         value, weight = rows.value, rows.weight
         if rows.other is not None:
             value, weight = value - rows.other.value, weight - rows.other.weight
-        score = value + weight * (rows.reward - rows.predicted)
+        score = rows.reward - rows.predicted
+        score *= weight
+        score += value
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            h = 1.0 / np.sqrt(self._variance(rows, value))
+            h = self._variance(rows, value)
+            np.sqrt(h, out=h)
+            np.divide(1.0, h, out=h)
         h[~np.isfinite(h)] = 0.0
-        return [h, h * score]
+        score *= h
+        return [h, score]
 
     def _variance(self, rows: Rows, value: Array) -> Array:
-        """σ̂² before each row: that of D, had p_t been the probabilities of all earlier rows."""
+        """σ̂² before each row: that of D, had p_t been the probabilities of all earlier rows.
+
+        Of every arm's earlier rows it takes Σ 1/p, Σ (r − q)/p and Σ (r − q)²/p with the prediction
+        q of this row, and these change only where the arm is played.
+        """
         assert rows.probabilities is not None
         assert self.setting.weights is not None
-        first, second = np.zeros(len(rows)), np.zeros(len(rows))
+        n = len(rows)
         inverse = 1.0 / rows.propensity
-        for a, pi in enumerate(self.setting.weights):
-            p, q = rows.probabilities[a], rows.means[a]
-            mine = np.where(rows.arm == a, inverse, 0.0)
-            ones, totals, squares = (
-                _before(column, start)
-                for column, start in zip(
-                    (mine, mine * rows.reward, mine * rows.reward**2), rows.history.inverse[:, a]
-                )
-            )
-            miss = totals - q * ones  # Σ (r − q)/p over the arm's earlier rows
-            first += p * value * ones + pi * miss
-            second += p * value**2 * ones + 2.0 * value * pi * miss
+        likely, missed, squared = np.zeros(n), np.zeros(n), np.zeros(n)
+        for a, (pi, mine) in enumerate(zip(self.setting.weights, rows.by_arm)):
+            history, lengths = rows.history, _lengths(mine, n)
+            sums = np.empty((4, len(mine) + 1))
+            sums[:, 0] = (*history.inverse[:, a], history.totals[a])
+            each, paid, squares, reward = sums[:, 1:]
+            np.take(inverse, mine, out=each)
+            np.take(rows.reward, mine, out=reward)
+            np.multiply(each, reward, out=paid)
+            np.multiply(paid, reward, out=squares)
+            np.cumsum(sums, axis=1, out=sums)
+            ones, totals, squares, q = sums
+            p = rows.probabilities[a]
+            likely += np.repeat(ones, lengths) * p
             if pi != 0.0:
-                second += pi**2 / p * (squares - 2.0 * q * totals + q**2 * ones)
-        earlier = np.arange(rows.first, rows.first + len(rows))
-        return np.asarray(second / earlier - (first / earlier) ** 2)
+                q += rows.prior
+                q /= np.arange(history.pulls[a] + 1.0, history.pulls[a] + len(q) + 1.0)
+                miss = totals - q * ones
+                missed += np.repeat(pi * miss, lengths)
+                squared += np.repeat(pi**2 * (squares - q * (totals + miss)), lengths) / p
+        earlier = np.arange(rows.first, rows.first + n)
+        likely *= value
+        squared += value * (likely + 2.0 * missed)
+        squared /= earlier
+        likely += missed
+        likely /= earlier
+        likely *= likely
+        squared -= likely
+        return squared
 
     def finish(self, state: Moments) -> Point:
         return super().finish(state) if state.mean[0] > 0.0 else Point(math.nan, math.nan)
 
 
-def _before(column: Array, start: float) -> Array:
-    """The sum of `start` and all earlier entries."""
-    sums = np.empty(len(column))
-    sums[0] = start
-    sums[1:] = column[:-1]
-    return np.cumsum(sums)
+def _lengths(positions: NDArray[np.intp], rows: int) -> NDArray[np.intp]:
+    """For how many rows holds what was known before each of these positions, and after the last."""
+    lengths = np.empty(len(positions) + 1, dtype=np.intp)
+    if len(positions) == 0:
+        lengths[0] = rows
+        return lengths
+    lengths[0] = positions[0] + 1
+    np.subtract(positions[1:], positions[:-1], out=lengths[1:-1])
+    lengths[-1] = rows - 1 - positions[-1]
+    return lengths
