@@ -296,52 +296,6 @@ def test_empirical_bernstein_refuses_a_learning_policy() -> None:
 
 
 # --------------------------------------------------------------------------------------------------
-# Bootstrap
-
-
-@pytest.mark.parametrize("kind", ["bootstrap", "poisson-bootstrap"])
-def test_bootstraps_of_many_independent_rows_are_normal(kind: str) -> None:
-    log = uniform_log(1, 4000)
-    found = evaluate(
-        log, estimators=["ipw", "snipw", "dm", "aipw"], intervals=["normal", kind], replicates=400
-    )
-    for name in ("ipw", "snipw", "dm", "aipw"):
-        normal, again = ends(found, name, "normal"), ends(found, name, kind)
-        width = normal[1] - normal[0]
-        assert again[1] - again[0] == pytest.approx(width, rel=0.2)
-        assert sum(again) / 2 == pytest.approx(sum(normal) / 2, abs=0.15 * width)
-
-
-def test_poisson_bootstrap_knows_no_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    log = uniform_log(2, 3000)
-    options: Any = {"estimators": ["ipw", "dm"], "intervals": "poisson-bootstrap", "replicates": 50}
-    whole = evaluate(log, **options)
-    for size in (100, 1024, 1500):
-        monkeypatch.setattr(passes, "BATCH", size)
-        for one, other in zip(evaluate(log, **options).estimates, whole.estimates):
-            assert one.low == pytest.approx(other.low, rel=1e-12)
-            assert one.high == pytest.approx(other.high, rel=1e-12)
-    other_seed = evaluate(log, seed=1, **options)
-    assert other_seed.estimates[0].low != whole.estimates[0].low
-
-
-def test_bootstraps_leave_out_what_was_impossible() -> None:
-    rng = np.random.default_rng(0)
-    rows = 500
-    probabilities = np.tile([0.5, 0.5], (rows, 1))
-    probabilities[::5] = [1.0, 0.0]
-    arm = np.where(probabilities[:, 1] > 0, rng.integers(0, 2, rows), 0)
-    log = ArrayLog(2, arm, probabilities[np.arange(rows), arm], rng.random(rows), probabilities)
-    kept = probabilities[:, 1] > 0
-    few = ArrayLog(2, arm[kept], np.full(kept.sum(), 0.5), log._reward[kept], probabilities[kept])
-    for kind in ("bootstrap", "poisson-bootstrap"):
-        options: Any = {"estimators": "ipw", "intervals": kind, "replicates": 300}
-        all_rows, usable = evaluate(log, **options).best, evaluate(few, **options).best
-        assert all_rows.estimate == pytest.approx(usable.estimate)
-        assert all_rows.high - all_rows.low == pytest.approx(usable.high - usable.low, rel=0.3)
-
-
-# --------------------------------------------------------------------------------------------------
 # The likelihood ratio
 
 
