@@ -70,9 +70,7 @@ def test_bytes_and_what_they_leave_make_up_the_poisson_law(mean: float) -> None:
     rest = np.diff(law, prepend=0.0) * (256 - first)
     with mpmath.workdps(40):
         for k in range(30):
-            probability = (
-                mpmath.exp(-mpmath.mpf(mean)) * mpmath.mpf(mean) ** k / mpmath.factorial(k)
-            )
+            exact = mpmath.exp(-mean) * mpmath.mpf(mean) ** k / mpmath.factorial(k)
             share = (decided[k] + (rest[k] if k < len(rest) else 0.0)) / 256.0
             assert share == pytest.approx(float(exact), abs=1e-15)
 
