@@ -12,7 +12,7 @@ from .moments import Array, Moments, products
 from .rows import Rows, counted
 
 #: Numbers in an [arms, rows] array that is worked on at a time: a few of them stay in the cache.
-_CACHED: Final = 1 << 14
+_CACHED: Final = 1 << 15
 #: Rows that are worked on at a time, at least, however many arms there are.
 _SHORTEST: Final = 256
 
@@ -221,7 +221,7 @@ class ConstantAllocation(_ArmWeighted):
         rounds = self.setting.rows - t[0] + 1.0
         np.multiply(p, (left / rounds)[:, None], out=out)
         np.sqrt(out, out=out)
-        return left * ((self.setting.rows - t[-1]) / rounds)
+        return np.asarray(left * ((self.setting.rows - t[-1]) / rounds))
 
 
 class TwoPointAllocation(_ArmWeighted):
@@ -293,28 +293,32 @@ class CADR(Ratio):
         """
         assert rows.probabilities is not None
         assert self.setting.weights is not None
-        n = len(rows)
-        inverse = 1.0 / rows.propensity
+        n, history = len(rows), rows.history
         likely, missed, squared = np.zeros(n), np.zeros(n), np.zeros(n)
         for a, (pi, mine) in enumerate(zip(self.setting.weights, rows.by_arm)):
-            history, lengths = rows.history, _lengths(mine, n)
-            sums = np.empty((4, len(mine) + 1))
-            sums[:, 0] = (*history.inverse[:, a], history.totals[a])
-            each, paid, squares, reward = sums[:, 1:]
-            np.take(inverse, mine, out=each)
-            np.take(rows.reward, mine, out=reward)
-            np.multiply(each, reward, out=paid)
-            np.multiply(paid, reward, out=squares)
-            np.cumsum(sums, axis=1, out=sums)
-            ones, totals, squares, q = sums
-            p = rows.probabilities[a]
+            p, lengths = rows.probabilities[a], _lengths(mine, n)
+            each, reward = 1.0 / np.take(rows.propensity, mine), np.take(rows.reward, mine)
+            paid = each * reward
+            # As the parts of complex numbers two columns are added up in the time of one.
+            sums = np.empty(len(mine) + 1, dtype=np.complex128)
+            sums[0] = complex(*history.inverse[:2, a])
+            sums.real[1:], sums.imag[1:] = each, paid
+            np.cumsum(sums, out=sums)
+            ones, totals = sums.real, sums.imag
             likely += np.repeat(ones, lengths) * p
-            if pi != 0.0:
-                q += rows.prior
-                q /= np.arange(history.pulls[a] + 1.0, history.pulls[a] + len(q) + 1.0)
-                miss = totals - q * ones
-                missed += np.repeat(pi * miss, lengths)
-                squared += np.repeat(pi**2 * (squares - q * (totals + miss)), lengths) / p
+            if pi == 0.0:
+                continue
+            squares = np.empty(len(mine) + 1)
+            squares[0] = history.inverse[2, a]
+            np.multiply(paid, reward, out=squares[1:])
+            np.cumsum(squares, out=squares)
+            q = np.empty(len(mine) + 1)
+            np.take(rows.predicted, mine, out=q[:-1])
+            q[-1] = history.totals[a] + rows.prior + reward.sum()
+            q[-1] /= history.pulls[a] + len(q)
+            miss = totals - q * ones
+            missed += np.repeat(pi * miss, lengths)
+            squared += np.repeat(pi**2 * (squares - q * (totals + miss)), lengths) / p
         earlier = np.arange(rows.first, rows.first + n)
         likely *= value
         squared += value * (likely + 2.0 * missed)
