@@ -15,6 +15,7 @@ from maillard.evaluation.likelihood import budget_of, likelihood_ends
 from maillard.evaluation.sequences import (
     _CEILINGS,
     _SHARES,
+    _last_refuted,
     arm_bounds,
     hedged_interval,
     kt_interval,
@@ -124,6 +125,41 @@ def test_hedged_betting_against_a_fine_grid(seed: int, n: int) -> None:
     low, high = hedged_interval(x, alpha)
     assert kept.min() - 5.1e-4 <= low <= kept.min()
     assert kept.max() <= high <= kept.max() + 5.1e-4
+
+
+@pytest.mark.parametrize(
+    ("excess", "root"),
+    [
+        (lambda m: 0.3 - m, 0.3),
+        (lambda m: 1.0 / m - 1e4, 1e-4),
+        (lambda m: 1e6 if m < 0.7 else -1e-3, 0.7),
+        (lambda m: 1e-12 if m < 0.2 else -1e9, 0.2),
+        (lambda m: -((m - 0.5) ** 9), 0.5),
+        (lambda m: math.exp(200.0 * (0.1 - m)) - 1.0, 0.1),
+        (lambda m: math.log(0.999_999 / m), 0.999_999),
+        (lambda m: 0.0 if m <= 0.6 else -1.0, 0.6),
+    ],
+)
+def test_the_last_point_refuted(excess: Any, root: float) -> None:
+    """On the refuted side, nearer than the tolerance to the other, in not too many steps."""
+    asked = []
+
+    def counted(m: float) -> float:
+        asked.append(m)
+        return float(excess(m))
+
+    for tolerance in (1e-9, 2.0**-24):
+        asked.clear()
+        found = _last_refuted(counted, tolerance=tolerance)
+        assert excess(found) >= 0.0
+        assert excess(found + tolerance) < 0.0
+        assert abs(found - root) <= tolerance or excess(root) == excess(found)
+        assert len(asked) <= 70
+
+
+def test_nothing_and_everything_refuted() -> None:
+    assert _last_refuted(lambda m: -m) == 0.0
+    assert _last_refuted(lambda m: 2.0 - m) == 1.0
 
 
 def test_betting_is_narrower_than_kt_for_rewards_that_vary_little() -> None:

@@ -6,7 +6,7 @@ pulls that a log happens to have, and needs no propensities.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -177,9 +177,13 @@ def hedged_interval(x: Array, alpha: float) -> tuple[float, float]:
     before = np.concatenate([[0.25], variance[:-1]])
     bet = np.sqrt(2.0 * math.log(2.0 / alpha) / (before * t * np.log1p(t)))
     goal = math.log(2.0 / alpha)
-    low = _first_kept(lambda m: _log_product(1.0 + np.minimum(bet, 0.5 / m) * (x - m)), goal)
-    high = _first_kept(lambda m: _log_product(1.0 + np.minimum(bet, 0.5 / m) * (1 - x - m)), goal)
-    return low, 1.0 - high
+
+    def least(y: Array) -> float:
+        return _last_refuted(
+            lambda m: _log_product(1.0 + np.minimum(bet, 0.5 / m) * (y - m)) - goal
+        )
+
+    return least(x), 1.0 - least(1.0 - x)
 
 
 def _log_product(factors: Array) -> float:
@@ -189,18 +193,41 @@ def _log_product(factors: Array) -> float:
     return float(np.log(products).sum() + np.log(factors[whole:]).sum())
 
 
-def _first_kept(log_capital: Any, goal: float, steps: int = 40) -> float:
-    """The smallest m whose falling log-capital is below the goal, from below."""
-    refuted, kept = 0.0, 1.0
-    for _ in range(steps):
-        middle = 0.5 * (refuted + kept)
-        if log_capital(middle) >= goal:
-            refuted = middle
+def _last_refuted(
+    excess: Callable[[float], float], start: float = 1e-9, tolerance: float = 1e-9
+) -> float:
+    """A point where a falling function is at least 0, less than the tolerance from one where not.
+
+    Between `start` and 1, and 0 if the function is negative from the start. Bisection, with inverse
+    quadratic interpolation in its place where the last three points allow it (Chandrupatla 1997).
+    """
+    old, new = start, 1.0
+    f_old, f_new = excess(old), excess(new)
+    if f_old < 0.0:
+        return 0.0
+    if f_new >= 0.0:
+        return 1.0
+    share, steps = 0.5, 0
+    while abs(new - old) >= tolerance:
+        x = new + share * (old - new)
+        f = excess(x)
+        # The root stays between `old` and `new`; `third` is the point that was given up last.
+        if (f >= 0.0) == (f_new >= 0.0):
+            third, f_third = new, f_new
         else:
-            kept = middle
-        if kept - refuted < 1e-9:
-            break
-    return refuted
+            third, f_third, old, f_old = old, f_old, new, f_new
+        new, f_new, steps = x, f, steps + 1
+        xi, phi = (new - old) / (third - old), (f_new - f_old) / (f_third - f_old)
+        share = 0.5
+        if phi * phi < xi and (1.0 - phi) ** 2 < 1.0 - xi and steps < 40:
+            share = f_new / (f_old - f_new) * f_third / (f_old - f_third)
+            share += (
+                (third - new) / (old - new)
+                * f_new / (f_third - f_new) * f_old / (f_third - f_old)
+            )  # fmt: skip
+            least = 0.4 * tolerance / abs(old - new)
+            share = min(max(share, least), 1.0 - least)
+    return new if f_new >= 0.0 else old
 
 
 # --------------------------------------------------------------------------------------------------
@@ -213,6 +240,8 @@ _CEILINGS: Final = (0.0, 1.0, 4.0, 16.0)
 _SHARES: Final = tuple(0.9 * 2.0**-j for j in range(10))
 #: Pseudo-outcomes above this count as this much, which can only lower a lower bound.
 _HIGHEST: Final = 1e12
+#: Capitals whose logarithm is so far below the goal are nothing beside it.
+_NOTHING: Final = 60.0
 
 
 def pseudo_outcomes(
@@ -304,21 +333,29 @@ def lower_bound(terms: Array, alpha: float) -> float:
     ceilings = np.array(_CEILINGS)
     stakes = np.minimum(terms + ceilings[:, None], _HIGHEST)
     rows = stakes.shape[1]
+    if rows == 0:
+        return 0.0
     # Rows in groups of _CHUNK, filled up with terms that leave every capital as it is.
     groups = -(-rows // _CHUNK)
     padded = np.zeros((len(ceilings), groups * _CHUNK))
     padded[:, :rows] = stakes
     padded = padded.reshape(len(ceilings), _CHUNK, groups)
     filling = groups * _CHUNK - rows
+    factors = np.empty((_CHUNK, groups))
+    gamblers = [(k, share) for k in range(len(ceilings)) for share in _SHARES]
 
-    def log_capital(nu: float) -> float:
+    def excess(nu: float) -> float:
+        """The logarithm of the mixture's capital, above the goal."""
         logs = []
-        for k, grouped in zip(_CEILINGS, padded):
-            for share in _SHARES:
-                products = (grouped * (share / (nu + k)) + (1.0 - share)).prod(axis=0)
-                logs.append(float(np.log(products).sum()) - filling * math.log(1.0 - share))
-        return float(np.logaddexp.reduce(logs))
+        for k, share in gamblers:
+            np.multiply(padded[k], share / (nu + _CEILINGS[k]), out=factors)
+            np.add(factors, 1.0 - share, out=factors)
+            products = np.multiply.reduce(factors, axis=0)
+            logs.append(float(np.log(products).sum()) - filling * math.log(1.0 - share))
+        found = float(np.logaddexp.reduce(logs)) - goal
+        if found >= 0.0:
+            # Capitals fall in ν: who has nothing here counts for nothing at larger values.
+            gamblers[:] = [one for one, log in zip(gamblers, logs) if log > goal - _NOTHING]
+        return found
 
-    if rows == 0 or log_capital(1e-6) < goal:
-        return 0.0
-    return _first_kept(lambda nu: log_capital(max(nu, 1e-6)), goal, steps=24)
+    return _last_refuted(excess, start=1e-6, tolerance=2.0**-24)
