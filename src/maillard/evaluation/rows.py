@@ -71,6 +71,8 @@ class History(NamedTuple):
         cls, arm: Codes, propensity: Array, reward: Array, arms: int, weighs: bool = True
     ) -> "History":
         """What these rows add."""
+        if weighs and arms <= _COUNTED:
+            return cls._one_by_one(arm, propensity, reward, arms)
         pulls = counted(arm, arms)
         totals = np.asarray(np.bincount(arm, reward, arms), dtype=np.float64)
         if not weighs:
@@ -79,6 +81,21 @@ class History(NamedTuple):
         columns = (inverse, inverse * reward, inverse * reward**2)
         sums = np.array([np.bincount(arm, column, arms) for column in columns])
         return cls(len(arm), pulls, totals, sums)
+
+    @classmethod
+    def _one_by_one(cls, arm: Codes, propensity: Array, reward: Array, arms: int) -> "History":
+        """The same for few arms: picking out each one's rows is faster than counting into bins."""
+        short = arm.astype(np.uint8)
+        pulls, sums = np.empty(arms), np.empty((4, arms))
+        for a in range(arms):
+            mine = np.flatnonzero(short == a)
+            paid, inverse = np.take(reward, mine), 1.0 / np.take(propensity, mine)
+            pulls[a] = len(mine)
+            sums[:2, a] = paid.sum(), inverse.sum()
+            for power in (2, 3):
+                inverse *= paid
+                sums[power, a] = inverse.sum()
+        return cls(len(arm), pulls, sums[0], sums[1:])
 
     def __add__(self, other: Any) -> "History":
         return History(
