@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from coverage_of_intervals import CELLS, DRAWS, HORIZONS, INSTANCES, LEARNING, MONTE_CARLO, POLICIES
+from coverage_logs import CELLS, DRAWS, HORIZONS, INSTANCES, LEARNING, MONTE_CARLO, POLICIES
 from timing import machine, table
 
 from maillard.plots import _SETTINGS, new_figure

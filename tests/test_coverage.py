@@ -1,5 +1,6 @@
 """Short cuts by which coverage is measured give what `evaluate` gives; the page is made of them."""
 
+import importlib
 import json
 import math
 from pathlib import Path
@@ -12,34 +13,56 @@ from scipy import stats
 
 import maillard as mb
 from maillard.evaluation import verdicts
+from maillard.evaluation.catalogue import ESTIMATORS, INTERVALS
 from maillard.evaluation.refit import Experiment, Pool
+from maillard.evaluation.rows import History
 from maillard.evaluation.sequences import (
+    _CEILINGS,
     DoublyRobustBetting,
     hedged_interval,
     kt_interval,
     lower_bound,
+    pseudo_outcomes,
 )
 
 ROOT = Path(__file__).parent.parent
 MEANS = (0.8, 0.9)
 
 
+def module(monkeypatch: pytest.MonkeyPatch, name: str) -> ModuleType:
+    """One of the scripts that measure, as they import one another."""
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    return importlib.import_module(name)
+
+
 @pytest.fixture
 def bench(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The module that measures."""
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    import coverage_of_intervals
+    """What is started: the tasks, and those about arm means and weighted rows."""
+    return module(monkeypatch, "coverage_of_intervals")
 
-    return coverage_of_intervals
+
+@pytest.fixture
+def logs(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Cells, their logs, and what evaluates them."""
+    return module(monkeypatch, "coverage_logs")
+
+
+@pytest.fixture
+def sequences(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The tasks about confidence sequences."""
+    return module(monkeypatch, "coverage_sequences")
+
+
+@pytest.fixture
+def bootstraps(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The task about bootstraps of rows."""
+    return module(monkeypatch, "coverage_bootstraps")
 
 
 @pytest.fixture
 def pages(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The module that writes the page."""
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    import coverage_page
-
-    return coverage_page
+    """What writes the page."""
+    return module(monkeypatch, "coverage_page")
 
 
 def collected(policy: str, horizon: int, runs: int, seed: int = 0) -> Any:
@@ -101,21 +124,24 @@ def test_arm_intervals_from_sums(bench: ModuleType) -> None:
                 assert again == pytest.approx(one, abs=0.12 * (one[1] - one[0]))
 
 
+PLAIN = ["normal", "t", "kt", "likelihood-ratio", "empirical-bernstein"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", ["KL-MS", "uniform"])
-def test_many_logs_through_one_pass(bench: ModuleType, policy: str) -> None:
-    cell = bench.Cell(policy, "0.8, 0.9", 200)
-    log = collected(bench.POLICIES[policy], 200, 3, seed=cell.seed)
-    for name, weights in bench.targets_of(2).items():
+@pytest.mark.parametrize("kinds", [PLAIN, ["betting", "dr-betting"]])
+def test_many_logs_through_one_pass(logs: ModuleType, policy: str, kinds: list[str]) -> None:
+    cell = logs.Cell(policy, "0.8, 0.9", 200)
+    log = collected(logs.POLICIES[policy], 200, 3, seed=cell.seed)
+    estimators = "all" if kinds is PLAIN else ["dm", "aipw"]
+    for name, weights in logs.targets_of(2).items():
         target = name if name == "uniform" else int(name[-1])
-        evaluator = bench.Evaluator(200, weights)
-        for number, run in enumerate(bench.runs_of(cell, 3)):
+        names = list(ESTIMATORS) if estimators == "all" else estimators
+        evaluator = logs.Evaluator(200, weights, [INTERVALS[kind] for kind in kinds], names)
+        for number, run in enumerate(logs.runs_of(cell, 3)):
             direct = ends_of(
-                mb.evaluate(
-                    log, target, run=number, estimators="all",
-                    intervals=["normal", "t", "kt", "likelihood-ratio", "empirical-bernstein"],
-                )
-            )  # fmt: skip
+                mb.evaluate(log, target, run=number, estimators=estimators, intervals=kinds)
+            )
             found = {(e, i): (low, high) for e, i, low, high in evaluator.intervals_of(run)}
             assert found.keys() == direct.keys()
             for pair, ends in found.items():
@@ -123,26 +149,67 @@ def test_many_logs_through_one_pass(bench: ModuleType, policy: str) -> None:
 
 
 @pytest.mark.slow
-def test_monte_carlo_propensities_are_frequencies(bench: ModuleType) -> None:
+def test_bootstraps_of_many_logs_at_once(logs: ModuleType, bootstraps: ModuleType) -> None:
+    """The very replicates of `evaluate`; a log without an interval among them."""
+    cell = logs.Cell("KL-MS", "0.8, 0.9", 300)
+    log = collected("kl-ms", 300, 4, seed=cell.seed)
+    names, kinds = ["dm", "snipw", "aipw"], ["bootstrap", "poisson-bootstrap"]
+    runs = list(logs.runs_of(cell, 4))
+    evaluators = {
+        name: logs.Evaluator(300, weights, estimators=names)
+        for name, weights in logs.targets_of(2).items()
+    }
+    found = list(bootstraps.ends_of_logs(runs, evaluators, 50, seed=9))
+    assert len(found) == len(evaluators) * len(names) * len(kinds)
+    widths = []
+    for one in found:
+        target = one.target if one.target == "uniform" else int(one.target[-1])
+        for run in range(4):
+            direct = mb.evaluate(
+                log, target, run=run, estimators=one.estimator, intervals=one.interval,
+                replicates=50, seed=9,
+            ).best  # fmt: skip
+            expected = (direct.low, direct.high)
+            assert (one.low[run], one.high[run]) == pytest.approx(expected, rel=1e-9, nan_ok=True)
+            widths.append(one.high[run] - one.low[run])
+    assert np.nanmin(widths) > 0.0
+    # One pull of an arm: some replicates have none.
+    few = logs.Run([0, 1, 1, 1], [0.5] * 4, np.log([0.5] * 4), [1.0, 0.0, 1.0, 1.0])
+    alone = {"arm 0": logs.Evaluator(4, np.array([1.0, 0.0]), estimators=["dm"])}
+    for one in bootstraps.ends_of_logs([few], alone, 50, seed=9):
+        assert np.isnan(one.low[0])
+        assert np.isnan(one.high[0])
+        direct = mb.evaluate(few, 0, estimators="dm", intervals=one.interval, replicates=50)
+        assert math.isnan(direct.estimates[0].low)
+
+
+def test_logs_in_groups(bootstraps: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bootstraps, "_TOGETHER", 2)
+    assert list(bootstraps.groups(iter(range(5)))) == [[0, 1], [2, 3], [4]]
+    assert list(bootstraps.groups(iter(range(2)))) == [[0, 1]]
+
+
+@pytest.mark.slow
+def test_monte_carlo_propensities_are_frequencies(logs: ModuleType) -> None:
     """Of the same choices as those with exact propensities; never 0 or 1."""
-    exact = list(bench.runs_of(bench.Cell("Thompson", "0.8, 0.9", 150), 3))
-    drawn = list(bench.runs_of(bench.Cell(bench.MONTE_CARLO, "0.8, 0.9", 150), 3))
+    exact = list(logs.runs_of(logs.Cell("Thompson", "0.8, 0.9", 150), 3))
+    drawn = list(logs.runs_of(logs.Cell(logs.MONTE_CARLO, "0.8, 0.9", 150), 3))
     for one, other in zip(exact, drawn):
         np.testing.assert_array_equal(one._arm, other._arm)
         np.testing.assert_array_equal(one._reward, other._reward)
-        counts = other._propensity * bench.DRAWS
+        counts = other._propensity * logs.DRAWS
         assert np.all((counts == np.round(counts)) | (counts == 0.5) | (counts == 999.5))
-        error = np.sqrt(one._propensity * (1 - one._propensity) / bench.DRAWS)
+        error = np.sqrt(one._propensity * (1 - one._propensity) / logs.DRAWS)
         assert np.all(np.abs(one._propensity - other._propensity) <= 5.5 * error + 0.5e-3 + 1e-12)
         np.testing.assert_allclose(np.exp(other._log_propensity), other._propensity)
 
 
-def test_a_sequence_misses_when_bets_against_the_truth_have_won(bench: ModuleType) -> None:
+def test_a_sequence_misses_when_bets_against_the_truth_have_won(sequences: ModuleType) -> None:
     rng = np.random.default_rng(2)
     missed = 0
     for mean, truth in ((0.7, 0.7), (0.9, 0.7), (0.4, 0.7)):
         x = (rng.random(120) < mean).astype(float)
-        kt, hedge = bench.kt_refutes(x, truth, 0.05), bench.hedge_refutes(x, truth, 0.05)
+        kt, hedge = sequences.kt_refutes(x, truth, 0.05), sequences.hedge_refutes(x, truth, 0.05)
         for t in range(1, 121):
             low, high = (float(end) for end in kt_interval(t, x[:t].sum(), 0.05))
             assert kt[t - 1] == (not low <= truth <= high)
@@ -152,26 +219,25 @@ def test_a_sequence_misses_when_bets_against_the_truth_have_won(bench: ModuleTyp
     assert 2 <= missed <= 4  # two of the three means are wrong
 
 
-def test_doubly_robust_bets_against_the_truth(bench: ModuleType) -> None:
+def test_doubly_robust_bets_against_the_truth(logs: ModuleType, sequences: ModuleType) -> None:
     """The capital at some value, against the interval's ends; some values are refuted."""
     rng = np.random.default_rng(5)
     n = 300
     p = rng.uniform(0.1, 0.9, n)
     arm = (rng.random(n) >= p).astype(int)
     own = np.where(arm == 0, p, 1 - p)
-    run = bench.Run(arm, own, np.log(own), (rng.random(n) < 0.3 + 0.4 * arm).astype(float))
+    run = logs.Run(arm, own, np.log(own), (rng.random(n) < 0.3 + 0.4 * arm).astype(float))
     weights = np.array([0.5, 0.5])
-    evaluator = bench.Evaluator(n, weights)
+    evaluator = logs.Evaluator(n, weights)
     refuted = []
     for value in (0.05, 0.3, 0.5, 0.7, 0.95):
-        found = bench.robust_refutes(run, value, evaluator)
+        found = sequences.robust_refutes(run, value, evaluator)
         for t in (50, 180, n):
-            rows = evaluator.whole.rows(next(iter(run.batches(size=t))), bench.History.empty(2))
+            rows = evaluator.whole.rows(next(iter(run.batches(size=t))), History.empty(2))
             sides = [
-                np.array([bench.sequences.pseudo_outcomes(rows, (0.0, 1.0), k)[side]
-                          for k in bench.sequences._CEILINGS])
+                np.array([pseudo_outcomes(rows, (0.0, 1.0), k)[side] for k in _CEILINGS])
                 for side in (0, 1)
-            ]  # fmt: skip
+            ]
             low = lower_bound(sides[0], 0.025)
             high = 1.0 - lower_bound(sides[1], 0.025)
             assert found[t - 1] == (not low <= value <= high)
@@ -182,13 +248,13 @@ def test_doubly_robust_bets_against_the_truth(bench: ModuleType) -> None:
     assert DoublyRobustBetting.anytime
 
 
-def test_what_holds_between_pulls(bench: ModuleType) -> None:
-    found = bench._held(np.array([False, True, False]), np.array([1, 4, 6]), 9)
+def test_what_holds_between_pulls(sequences: ModuleType) -> None:
+    found = sequences._held(np.array([False, True, False]), np.array([1, 4, 6]), 9)
     assert found.tolist() == [False] * 4 + [True] * 2 + [False] * 3
 
 
-def test_tallies(bench: ModuleType) -> None:
-    tally = bench.Tally(0.5)
+def test_tallies(logs: ModuleType) -> None:
+    tally = logs.Tally(0.5)
     tally.add([0.4, 0.6, math.nan], [0.5, 0.8, math.nan])
     tally.add(0.1, 0.9)
     assert tally.row() == [0.5, pytest.approx((0.1 + 0.2 + 0.8) / 3), 4]

@@ -106,6 +106,14 @@ def counts_of_draws(rows: int, replicates: int, rng: np.random.Generator) -> Cou
     return counts
 
 
+def counts_of_replicates(seed: int, rows: int, replicates: int) -> Iterator[Counts]:
+    """How often each row is drawn in as many replicates: [replicates, rows], a few at a time."""
+    rng = np.random.default_rng(seed)
+    size = max(8, _COUNTS // rows)
+    for start in range(0, replicates, size):
+        yield counts_of_draws(rows, min(size, replicates - start), rng)
+
+
 def _add_products(sums: Array, counts: Counts, table: Array) -> None:
     """Add Σ_r counts[r, i] table[j, r] to sums[i, j], on one core."""
     size = max(1, _ALONE // (_ROWS_AT_ONCE * len(table)))
@@ -213,16 +221,15 @@ class _Kept:
         return self._sums[:, self.spans[name]]
 
     def _drawn(self, replicates: int, seed: int) -> Array:
-        rng = np.random.default_rng(seed)
         rows = sum(piece.shape[1] for piece in self.pieces)
-        sums = np.zeros((replicates, len(self.pieces[0])))
-        size = max(8, _COUNTS // rows)
-        for start in range(0, replicates, size):
-            mine = sums[start : start + size]
-            counts, first = counts_of_draws(rows, len(mine), rng).T, 0
+        sums, start = np.zeros((replicates, len(self.pieces[0]))), 0
+        for counts in counts_of_replicates(seed, rows, replicates):
+            mine, first = sums[start : start + len(counts)], 0
             for piece in self.pieces:
-                _add_products(mine, counts[first : first + piece.shape[1]], piece)
-                first += piece.shape[1]
+                stop = first + piece.shape[1]
+                _add_products(mine, counts[:, first:stop].T, piece)
+                first = stop
+            start += len(counts)
         return sums
 
 
