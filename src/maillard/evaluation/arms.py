@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from .estimators import ArmSums, Estimator, Point, Ratio, Setting, standard_error
 from .moments import Array, Moments, products
-from .rows import Rows, counted
+from .rows import Rows
 
 #: Numbers in an [arms, rows] array that is worked on at a time: a few of them stay in the cache.
 _CACHED: Final = 1 << 15
@@ -45,7 +45,7 @@ class ArmMeans(Estimator):
 
     def step(self, state: _ArmState, rows: Rows) -> _ArmState:
         arms, n = self.setting.arms, len(rows)
-        pulls = counted(rows.arm, arms)
+        pulls = rows.pulls
         mean = np.bincount(rows.arm, rows.reward, arms) / np.maximum(pulls, 1.0)
         deviation = rows.reward - mean[rows.arm]
         squares = np.asarray(np.bincount(rows.arm, deviation * deviation, arms), dtype=np.float64)

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from .moments import Array
-from .rows import Rows, counted
+from .rows import Rows
 
 #: How many of the largest weights are kept for the index of the tail.
 LARGEST: Final = 100
@@ -48,7 +48,7 @@ class Diagnostics(NamedTuple):
         n = len(weight)
         mean = rows.memory.centred(weight)[0] if n else 0.0
         squares = rows.memory.product(weight, weight) if n else 0.0
-        pulls = counted(rows.arm, rows.arms)
+        pulls = rows.pulls
         # An arm's first row stands for all of them until one differs.
         propensities, constant = self.propensities, False
         if self.constant:
@@ -58,18 +58,18 @@ class Diagnostics(NamedTuple):
         possible = pulls > 0.0
         if rows.probabilities is not None and not self.possible.all():
             possible = possible | np.any(rows.probabilities > 0.0, axis=1)
+        unlikely, _, least, most = rows.span
         piece = Diagnostics(
-            len(rows), len(rows) - n, mean, squares, self._candidates(weight),
-            float(rows.propensity.min()), pulls, propensities, constant,
-            float(rows.reward.min()), float(rows.reward.max()), possible,
+            len(rows), len(rows) - n, mean, squares, self._candidates(rows, weight), unlikely,
+            pulls, propensities, constant, least, most, possible,
         )  # fmt: skip
         return self.merged(piece)
 
-    def _candidates(self, weight: Array) -> Array:
+    def _candidates(self, rows: Rows, weight: Array) -> Array:
         """Those of the weights that can be among the largest."""
-        if len(self.largest) == LARGEST and len(weight):
+        if len(self.largest) == LARGEST:
             least = self.largest[-1]
-            if weight.max() <= least:
+            if rows.heaviest <= least:
                 return _NONE
             weight = weight[weight > least]
         return _falling(weight)

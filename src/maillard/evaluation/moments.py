@@ -23,8 +23,12 @@ _FEW: Final = 8
 
 def dot(left: Array, right: Array) -> float:
     """Σ left · right, on one core."""
-    starts = range(0, len(left), _ALONE)
-    return sum(float(np.dot(left[i : i + _ALONE], right[i : i + _ALONE])) for i in starts)
+    whole = len(left) // _ALONE * _ALONE
+    total = float(np.dot(left[whole:], right[whole:]))
+    if whole:
+        pieces = np.vecdot(left[:whole].reshape(-1, _ALONE), right[:whole].reshape(-1, _ALONE))
+        total += float(pieces.sum())
+    return total
 
 
 def products(left: Array, right: Array) -> Array:
@@ -48,16 +52,17 @@ class Memory:
         """The mean of a column, and its deviations from it."""
         found = self._centred.get(id(column))
         if found is None:
-            mean = float(column.sum()) / len(column)
+            mean = float(np.add.reduce(column)) / len(column)
             found = self._centred[id(column)] = column, mean, column - mean
         return found[1:]
 
     def product(self, left: Array, right: Array) -> float:
         """Σ of the products of two columns' deviations."""
         key = (id(left), id(right))
-        if key not in self._products:
-            self._products[key] = dot(self.centred(left)[1], self.centred(right)[1])
-        return self._products[key]
+        found = self._products.get(key)
+        if found is None:
+            found = self._products[key] = dot(self.centred(left)[1], self.centred(right)[1])
+        return found
 
 
 class Moments(NamedTuple):
@@ -83,7 +88,8 @@ class Moments(NamedTuple):
             mean = table.sum(axis=1) / n
             centred = table - mean[:, None]
             return cls(n, mean, products(centred, centred))
-        memory, columns = memory or Memory(), list(columns)
+        memory = memory or Memory()
+        columns = list(columns)  # kept: the memory knows a column by its identity
         mean = np.array([memory.centred(column)[0] for column in columns])
         comoment = np.empty((m, m))
         for i, left in enumerate(columns):
@@ -98,12 +104,12 @@ class Moments(NamedTuple):
         if other.n == 0:
             return self
         n = self.n + other.n
-        step = other.mean - self.mean
-        return Moments(
-            n,
-            self.mean + step * (other.n / n),
-            self.comoment + other.comoment + np.outer(step, step) * (self.n * (other.n / n)),
-        )
+        step, share = other.mean - self.mean, other.n / n
+        comoment = step[:, None] * step  # `np.outer` would take longer than all the rest
+        comoment *= self.n * share
+        comoment += self.comoment
+        comoment += other.comoment
+        return Moments(n, self.mean + step * share, comoment)
 
     def scaled(self, by: Array) -> "Moments":
         """Those of the columns multiplied by constants."""

@@ -18,12 +18,20 @@ from .moments import Array
 from .rows import Batch, History, Rows
 from .targets import Target, numbers
 
-#: Rows that are worked on at a time: all columns of a block stay in the processor's cache.
-BLOCK: Final = 1 << 15
+#: Rows that are worked on at a time: a column of them stays in the processor's cache, and what is
+#: done once for a block does not show.
+BLOCK: Final = 1 << 16
 #: Numbers in a block's [arms, rows] arrays, at most.
 _NUMBERS: Final = 1 << 17
 #: Rows that a log hands over at a time.
 BATCH: Final = 1 << 16
+#: Bytes of columns that are given back and wanted again for every block.
+_COLUMNS: Final = 1 << 24
+
+# The C library of Linux gives large blocks of memory back to the system at once, and every page of
+# the next one then costs more than what is computed in it. It holds on to blocks up to the size of
+# the largest that was ever given back: this one, which is never touched, so that it takes no room.
+np.empty(_COLUMNS, dtype=np.uint8)
 
 
 class Order(NamedTuple):
@@ -179,6 +187,8 @@ class Pass:
             for target in (self.target, self.versus)
             if target is not None
         ]  # fmt: skip
+        for one in found:
+            one.known_span = getattr(batch, "span", None)
         if self.versus is not None:
             found[0].other = found[1]
         return found[0]

@@ -4,6 +4,7 @@ Everything that an estimator may ask of a row (its importance weight, the arm me
 worked out once for a block, when it is first asked for.
 """
 
+import math
 from functools import cached_property
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -138,6 +139,8 @@ class Rows:
         self.history = history
         self.prior = prior
         self.model = model
+        #: Smallest and largest propensity, smallest and largest reward, where they are known.
+        self.known_span: tuple[float, float, float, float] | None = None
         #: What the columns' sums are, for all estimators together.
         self.memory = Memory()
         #: The same rows under the target that this one is compared with.
@@ -161,6 +164,19 @@ class Rows:
         """w r."""
         return self.weight * self.reward
 
+    @cached_property
+    def pulls(self) -> Array:
+        """How many rows each arm has."""
+        return counted(self.arm, self.arms)
+
+    @property
+    def span(self) -> tuple[float, float, float, float]:
+        """Smallest and largest propensity, smallest and largest reward."""
+        if self.known_span is None:
+            p, r = self.propensity, self.reward
+            self.known_span = float(p.min()), float(p.max()), float(r.min()), float(r.max())
+        return self.known_span
+
     # ------------------------------------------------------------------------------- positivity
 
     @cached_property
@@ -176,10 +192,9 @@ class Rows:
             mass = self.distribution if self.distribution.ndim == 2 else self.distribution[:, None]
             found = np.any(zero & (mass != 0.0), axis=0)
         else:
-            certain = self.propensity == 1.0
-            if self.arms == 1 or not certain.any():
+            if self.arms == 1 or self.span[1] < 1.0:
                 return self._or_other(None)
-            found = certain & (self.target < 1.0)
+            found = (self.propensity == 1.0) & (self.target < 1.0)
         return self._or_other(found if found.any() else None)
 
     def _or_other(self, found: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
@@ -201,6 +216,12 @@ class Rows:
     def possible(self) -> Any:
         """The rows that are not impossible."""
         return self.usable(self.kept)
+
+    @cached_property
+    def heaviest(self) -> float:
+        """The largest weight of the rows that are not impossible; −∞ if there are none."""
+        weight = self.possible.weight
+        return float(np.maximum.reduce(weight)) if len(weight) else -math.inf
 
     @cached_property
     def variance(self) -> Array:

@@ -34,13 +34,23 @@ def problems(batch: Batch, arms: int, low: float, high: float) -> list[tuple[int
     return sorted(found, key=lambda problem: problem[0])
 
 
+def span(
+    propensity: NDArray[np.float64], reward: NDArray[np.float64]
+) -> tuple[float, float, float, float]:
+    """Smallest and largest propensity, smallest and largest reward; NaN if one of them is NaN."""
+    least, most = np.minimum.reduce, np.maximum.reduce
+    return (
+        float(least(propensity)), float(most(propensity)),
+        float(least(reward)), float(most(reward)),
+    )  # fmt: skip
+
+
 def _sound(batch: Batch, arms: int, low: float, high: float) -> bool:
     """Whether nothing is wrong: the smallest and largest say it, and NaN is neither."""
     if not len(batch.arm):
         return True
-    p, r = batch.propensity, batch.reward
-    least, most = r.min(), r.max()
-    sound = batch.arm.min() >= 0 and p.min() > 0.0 and p.max() <= 1.0
+    unlikely, likely, least, most = batch.span or span(batch.propensity, batch.reward)
+    sound = batch.arm.min() >= 0 and unlikely > 0.0 and likely <= 1.0
     sound &= least >= low and most <= high and least > -math.inf and most < math.inf
     if batch.log_propensity is not None:
         sound &= batch.log_propensity.max() <= 0.0 and batch.log_propensity.min() > -math.inf

@@ -200,14 +200,16 @@ class Log(Framed):
             every = matrix(table.column("probabilities"), len(coder.arms))
             if every is None:
                 raise ValueError(self._ragged(table.column("probabilities"), first, coder.arms))
+        propensity, reward = numbers(table.column("propensity")), numbers(table.column("reward"))
         return Batch(
             first,
             coder(table.column("arm")),
-            numbers(table.column("propensity")),
+            propensity,
             numbers(table.column("log_propensity")) if "log_propensity" in names else None,
-            numbers(table.column("reward")),
+            reward,
             every,
             table,
+            checks.span(propensity, reward) if self.check_rows and table.num_rows else None,
         )
 
     def _ragged(self, column: pa.Array, first: int, arms: Sequence[Any]) -> str:

@@ -56,6 +56,9 @@ class Batch(NamedTuple):
     probabilities: NDArray[np.float64] | None
     #: The rows as Arrow has them, with the run, round, time and context that were asked for.
     table: pa.RecordBatch
+    #: Smallest and largest propensity, smallest and largest reward: NaN if one is NaN. None where
+    #: rows are not checked, or there are none.
+    span: tuple[float, float, float, float] | None = None
 
 
 def checked_arms(arms: Any) -> tuple[Any, ...]:
