@@ -53,9 +53,9 @@ def complete_environments(ctx: click.Context, param: click.Parameter, typed: str
 
 def complete_estimators(ctx: click.Context, param: click.Parameter, typed: str) -> list[str]:
     """Names of estimators that begin so."""
-    from ..evaluation.catalogue import ESTIMATORS
+    from ..evaluation.catalogue import known_estimators
 
-    return [name for name in (*ESTIMATORS, "all") if name.startswith(typed)]
+    return [name for name in (*known_estimators(contextual=True), "all") if name.startswith(typed)]
 
 
 def complete_intervals(ctx: click.Context, param: click.Parameter, typed: str) -> list[str]:

@@ -40,6 +40,7 @@ from .logs import arms_option, format_option, read_log
 @click.option("--model", metavar="COLUMN", help="Column with predicted rewards of all arms.")
 @click.option("--run", type=int, help="Evaluate one run of the log.")
 @click.option("--clip", type=float, help="Where weights are clipped.  [default: √rows]")
+@click.option("--blind", is_flag=True, help="The policy that wrote the log saw no context.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the bootstrap.")
 @click.option("--plot", "figure", type=click.Path(path_type=Path), metavar="FILE",
               help="Draw estimates and weights: .png, .svg or .pdf.")  # fmt: skip

@@ -7,7 +7,16 @@ from typing import Any, ClassVar, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .estimators import ArmSums, Estimator, Point, Ratio, Setting, standard_error
+from .estimators import (
+    ArmSums,
+    Estimator,
+    Point,
+    Ratio,
+    Setting,
+    doubly_robust,
+    standard_error,
+    wanted,
+)
 from .moments import Array, Moments, products
 from .rows import Rows
 
@@ -112,6 +121,8 @@ class _WeightedState(NamedTuple):
     moments: Moments
     #: What is left of each arm's stick.
     left: Array
+    #: Whether the target ever wanted each arm.
+    wanted: NDArray[np.bool_]
 
 
 class _ArmWeighted(Estimator):
@@ -122,16 +133,19 @@ class _ArmWeighted(Estimator):
 
     Stick breaking spends h_t²/p_t = λ_t · (what is left), so a piece is computed as if nothing had
     been spent before it, and scaled by what had when it is merged.
+
+    With a context h must not depend on it, so neither may p. Where the target does, π(x, a) G(a)
+    takes the place of G(a), and the weights of the arms are 1.
     """
 
     needs_probabilities = True
     needs_fixed_target = True
-    contextual = "no"
+    needs_blind = True
     reference = "Hadad, Hirshberg, Zhan, Wager and Athey (2021)"
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
-        weights = np.zeros(setting.arms) if setting.weights is None else setting.weights
+        weights = np.ones(setting.arms) if setting.weights is None else setting.weights
         self._used = np.flatnonzero(weights)
         self._weights = weights[self._used]
         #: Where each arm stands among those that are used; −1: nowhere.
@@ -144,13 +158,16 @@ class _ArmWeighted(Estimator):
 
     def start(self) -> _WeightedState:
         size = len(self._used)
-        return _WeightedState(Moments.empty(2 * size), np.ones(size))
+        return _WeightedState(
+            Moments.empty(2 * size), np.ones(size), np.zeros(size, dtype=np.bool_)
+        )
 
     def step(self, state: _WeightedState, rows: Rows) -> _WeightedState:
         assert rows.probabilities is not None
         arms, n = len(self._used), len(rows)
         everything = arms == rows.arms
         used = slice(None) if everything else self._used
+        target = wanted(rows) if self.setting.weights is None else None
         left, sums = np.ones(arms), np.zeros(2 * arms)
         centre, products_found = np.zeros(2 * arms), np.zeros((2 * arms, 2 * arms))
         size = max(_SHORTEST, _CACHED // max(arms, 1))
@@ -162,6 +179,8 @@ class _ArmWeighted(Estimator):
             left = self._weigh(rows.probabilities[used, part], t, left, h)
             score[:] = rows.means[used, part]
             self._add_surprise(score, rows, part)
+            if target is not None:
+                score *= target[:, part] if target.shape[1] == n else target
             score *= h
             if start == 0:
                 centre = table.mean(axis=1)
@@ -170,7 +189,11 @@ class _ArmWeighted(Estimator):
             products_found += products(table, table)
         apart = sums / n
         moments = Moments(n, centre + apart, products_found - np.outer(apart, sums))
-        return self.merge(state, _WeightedState(moments, left))
+        if target is None:
+            ever = np.ones(arms, dtype=np.bool_)
+        else:
+            ever = np.any(target != 0.0, axis=1)
+        return self.merge(state, _WeightedState(moments, left, ever))
 
     def _add_surprise(self, score: Array, rows: Rows, part: slice) -> None:
         """Where an arm was played, what it paid beyond its prediction counts too."""
@@ -185,12 +208,13 @@ class _ArmWeighted(Estimator):
     def merge(self, left: _WeightedState, right: _WeightedState) -> _WeightedState:
         scale = np.sqrt(np.tile(left.left, 2))
         moments = left.moments.merged(right.moments.scaled(scale))
-        return _WeightedState(moments, left.left * right.left)
+        return _WeightedState(moments, left.left * right.left, left.wanted | right.wanted)
 
     def finish(self, state: _WeightedState) -> Point:
         h, weighted = np.split(state.moments.mean, 2)
-        if not np.all(h > 0.0):
+        if not np.all((h > 0.0) | ~state.wanted) or state.moments.n == 0:
             return Point(math.nan, math.nan)
+        h = np.where(state.wanted, h, 1.0)
         q = weighted / h
         gradient = np.concatenate([-self._weights * q / h, self._weights / h])
         error = standard_error(state.moments, gradient)
@@ -271,19 +295,13 @@ class CADR(Ratio):
         super().__init__(setting._replace(contrast=False))
 
     def columns(self, rows: Rows) -> Sequence[Array]:
-        value, weight = rows.value, rows.weight
-        if rows.other is not None:
-            value, weight = value - rows.other.value, weight - rows.other.weight
-        score = rows.reward - rows.predicted
-        score *= weight
-        score += value
+        value = rows.value if rows.other is None else rows.value - rows.other.value
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             h = self._variance(rows, value)
             np.sqrt(h, out=h)
             np.divide(1.0, h, out=h)
         h[~np.isfinite(h)] = 0.0
-        score *= h
-        return [h, score]
+        return [h, h * doubly_robust(rows)]
 
     def _variance(self, rows: Rows, value: Array) -> Array:
         """σ̂² before each row: that of D, had p_t been the probabilities of all earlier rows.
@@ -334,7 +352,7 @@ class CADR(Ratio):
 
 
 def _lengths(positions: NDArray[np.intp], rows: int) -> NDArray[np.intp]:
-    """For how many rows holds what was known before each of these positions, and after the last."""
+    """For how many rows what was known before each of these positions holds, and after the last."""
     lengths = np.empty(len(positions) + 1, dtype=np.intp)
     if len(positions) == 0:
         lengths[0] = rows
@@ -343,3 +361,8 @@ def _lengths(positions: NDArray[np.intp], rows: int) -> NDArray[np.intp]:
     np.subtract(positions[1:], positions[:-1], out=lengths[1:-1])
     lengths[-1] = rows - 1 - positions[-1]
     return lengths
+
+
+def held(values: Array, positions: NDArray[np.intp], rows: int) -> Array:
+    """For every row the value that was known before it: these change only at these positions."""
+    return np.repeat(values, _lengths(positions, rows))

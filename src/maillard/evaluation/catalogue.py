@@ -6,6 +6,13 @@ from typing import Any, Final
 
 from .arms import CADR, ArmMeans, ConstantAllocation, PropensityWeighted, TwoPointAllocation
 from .bootstrap import OrdinaryBootstrap, PoissonBootstrap
+from .contexts import (
+    ContextualCADR,
+    MinVarianceByContext,
+    MinVarianceSoFar,
+    StableVarianceByContext,
+    StableVarianceSoFar,
+)
 from .estimators import (
     AIPW,
     DROS,
@@ -16,6 +23,7 @@ from .estimators import (
     Estimator,
     MinVariance,
     ModelDM,
+    Setting,
     StableVariance,
     SubGaussianDR,
     SubGaussianIPW,
@@ -39,6 +47,15 @@ ESTIMATORS: Final[dict[str, type[Estimator]]] = {
     )
 }  # fmt: skip
 
+#: Those of them that are another class where there is a context, and those that need one.
+WITH_CONTEXT: Final[dict[str, type[Estimator]]] = {
+    cls.name: cls
+    for cls in (
+        ModelDM, StableVarianceSoFar, MinVarianceSoFar, ContextualCADR,
+        StableVarianceByContext, MinVarianceByContext,
+    )
+}  # fmt: skip
+
 #: A new interval is one class, and its name here.
 INTERVALS: Final[dict[str, type[Interval]]] = {
     cls.name: cls
@@ -52,12 +69,25 @@ INTERVALS: Final[dict[str, type[Interval]]] = {
 USUAL_ESTIMATORS: Final = (
     "dm", "ipw", "snipw", "clipped-ipw", "aipw", "aw-aipw-two-point", "stable-variance",
 )  # fmt: skip
+#: With a context, where arm means are means of nothing, those whose pieces merge.
+USUAL_WITH_CONTEXT: Final = ("dm", "ipw", "snipw", "clipped-ipw", "aipw")
 USUAL_INTERVALS: Final = ("policy-bootstrap", "likelihood-ratio", "kt", "normal")
 
 
-def estimator_class(name: str, contextual: bool) -> type[Estimator]:
-    """The class of an estimator; with a context the direct method is the reward model's."""
-    return ModelDM if name == "dm" and contextual else ESTIMATORS[name]
+def known_estimators(contextual: bool) -> tuple[str, ...]:
+    """The names of all estimators; without a context but for those that need one."""
+    return tuple(dict.fromkeys((*ESTIMATORS, *WITH_CONTEXT)) if contextual else ESTIMATORS)
+
+
+def estimator_class(name: str, contextual: bool, setting: Setting) -> type[Estimator]:
+    """The class of an estimator, which may be another where there is a context."""
+    plain = ESTIMATORS.get(name)
+    if plain is None or (contextual and name in WITH_CONTEXT):
+        # Where neither policy nor target looks at the context it changes predictions alone.
+        unmoved = setting.blind and setting.weights is not None
+        if plain is None or not (unmoved and plain.needs_blind):
+            return WITH_CONTEXT[name]
+    return plain
 
 
 def names(what: str, given: Any, table: Iterable[str], usual: tuple[str, ...]) -> tuple[str, ...]:

@@ -32,6 +32,8 @@ class Setting(NamedTuple):
     cap: float = math.inf
     #: Whether two targets are compared.
     contrast: bool = False
+    #: Whether the policy that wrote the log saw no context, if there is one.
+    blind: bool = False
 
 
 class ArmSums(NamedTuple):
@@ -68,11 +70,18 @@ class Estimator:
     needs_distribution: ClassVar[bool] = True
     #: Whether predicted rewards are used. Where no model gives them they come from earlier rows.
     predicts: ClassVar[bool] = True
-    #: Whether rows count unequally, so that the target must not change from row to row.
+    #: Whether rows count unequally, so that the target must not change from row to row, unless with
+    #: a context.
     needs_fixed_target: ClassVar[bool] = False
-    #: Whether it is right where rewards and probabilities depend on a context: "no", "yes", or
-    #: "model" where that takes a reward model.
+    #: Whether it is right where rewards and probabilities depend on a context: "no", "yes", "model"
+    #: where that takes a reward model, or "only" where it is nothing new without one.
     contextual: ClassVar[str] = "yes"
+    #: Whether, where there is a context, the policy that wrote the log must not have seen it.
+    needs_blind: ClassVar[bool] = False
+    #: Whether it takes one pass over all rows: pieces cannot be worked on side by side.
+    one_pass: ClassVar[bool] = False
+    #: Rows of a log that it takes at most, if it must keep them in memory.
+    rows_at_most: ClassVar[int | None] = None
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
@@ -103,6 +112,8 @@ class RowLocal(Estimator):
 
     #: How many terms a row has.
     size: ClassVar[int] = 1
+    #: The estimator whose terms these are in rows whose weights are at most λ.
+    below_cap: ClassVar["type[RowLocal] | None"] = None
 
     @staticmethod
     def terms(row: Any, ops: Any, cap: float) -> tuple[Any, ...]:
@@ -121,6 +132,9 @@ class RowLocal(Estimator):
 
     def columns(self, rows: Rows) -> Sequence[Array]:
         """The terms of all usable rows, [terms][rows]; under a contrast those of both targets."""
+        same = self.below_cap
+        if same is not None and rows.other is None and rows.heaviest <= self.setting.cap:
+            return same.terms(rows.possible, np, self.setting.cap)
         terms = list(self.terms(rows.possible, np, self.setting.cap))
         if rows.other is not None:
             other = rows.other.usable(rows.kept)
@@ -217,6 +231,7 @@ class ClippedIPW(RowLocal):
     reference = "Ionides (2008)"
     needs_distribution = False
     predicts = False
+    below_cap = IPW
 
     @staticmethod
     def terms(row: Any, ops: Any, cap: float) -> tuple[Any, ...]:
@@ -232,6 +247,7 @@ class TruncatedIPW(RowLocal):
     reference = "Bottou et al. (2013)"
     needs_distribution = False
     predicts = False
+    below_cap = IPW
 
     @staticmethod
     def terms(row: Any, ops: Any, cap: float) -> tuple[Any, ...]:
@@ -317,6 +333,7 @@ class SwitchDR(RowLocal):
     title = "switching doubly robust"
     formula = "1/n Σ (v + w 1{w ≤ λ} (r − q(A)))"
     reference = "Wang, Agarwal and Dudík (2017)"
+    below_cap = AIPW
 
     @staticmethod
     def terms(row: Any, ops: Any, cap: float) -> tuple[Any, ...]:
@@ -356,11 +373,14 @@ class SubGaussianDR(RowLocal):
 
 
 class _PolicyWeighted(Ratio):
-    """Rounds weighted by a function of their own variance Σ_a π(a)²/p(a), known beforehand."""
+    """Rounds weighted by a function of their own variance Σ_a π(a)²/p(a), known beforehand.
+
+    Right with a context too if neither the target nor the policy that wrote the log looks at it.
+    """
 
     needs_probabilities = True
     needs_fixed_target = True
-    contextual = "no"
+    needs_blind = True
 
     def __init__(self, setting: Setting) -> None:
         # Linear in the target: a contrast is one signed target, with one variance.
@@ -370,25 +390,48 @@ class _PolicyWeighted(Ratio):
     power: ClassVar[float] = 1.0
 
     def columns(self, rows: Rows) -> Sequence[Array]:
-        h = variance_of(rows, self.setting.weights) ** -self.power
-        score = rows.value + rows.weight * (rows.reward - rows.predicted)
-        if rows.other is not None:
-            other = rows.other
-            score = score - (other.value + other.weight * (rows.reward - other.predicted))
-        return [h, h * score]
+        h = variance_of(rows) ** -self.power
+        return [h, h * doubly_robust(rows)]
 
     def finish(self, state: Moments) -> Point:
         return super().finish(state) if state.mean[0] > 0.0 else Point(math.nan, math.nan)
 
 
-def variance_of(rows: Rows, weights: Array | None) -> Array:
+def doubly_robust(rows: Rows) -> Array:
+    """D = v + w (r − q(A)) of every row for the target or, of a contrast, for the difference."""
+    score = rows.value + rows.weight * (rows.reward - rows.predicted)
+    if rows.other is None:
+        return score
+    other = rows.other
+    return score - (other.value + other.weight * (rows.reward - other.predicted))
+
+
+def wanted(rows: Rows) -> Array:
+    """The target's probabilities of all arms or, of a contrast, their differences: [arms, 1 or n].
+
+    One column stands for a target that is the same in every row.
+    """
+    assert rows.distribution is not None
+    found = _columns(rows.distribution)
+    if rows.other is None:
+        return found
+    assert rows.other.distribution is not None
+    return found - _columns(rows.other.distribution)
+
+
+def _columns(distribution: Array) -> Array:
+    return distribution if distribution.ndim == 2 else distribution[:, None]
+
+
+def variance_of(rows: Rows) -> Array:
     """Σ_a d(a)²/p(a) of every row for the target or, of a contrast, for the difference d."""
     if rows.other is None:
         return rows.variance
-    assert weights is not None
+    difference = wanted(rows)
     both = Rows(
         rows.first, rows.arm, rows.propensity, rows.reward, rows.probabilities,
-        weights, rows.target, rows.history, rows.prior,
+        difference[:, 0] if difference.shape[1] == 1 else difference,
+        rows.target, rows.history, rows.prior,
     )  # fmt: skip
     return both.variance
 
@@ -399,7 +442,7 @@ class StableVariance(_PolicyWeighted):
     name = "stable-variance"
     title = "AIPW, rounds of equal variance"
     formula = "Σ h (v + w (r − q(A))) / Σ h, h = (Σ_a π(a)²/p(a))^(−1/2)"
-    reference = "Zhan, Ren, Athey and Zhou (2021)"
+    reference = "Zhan, Hadad, Hirshberg and Athey (2021)"
     power = 0.5
 
 
@@ -409,5 +452,5 @@ class MinVariance(_PolicyWeighted):
     name = "min-variance"
     title = "AIPW, least variance"
     formula = "Σ h (v + w (r − q(A))) / Σ h, h = (Σ_a π(a)²/p(a))^(−1)"
-    reference = "Zhan, Ren, Athey and Zhou (2021)"
+    reference = "Zhan, Hadad, Hirshberg and Athey (2021)"
     power = 1.0

@@ -136,6 +136,7 @@ def evaluate(
     rewards: tuple[float, float] | None = None,
     model: Any = None,
     clip: float | None = None,
+    blind: bool = False,
     run: int | None = None,
     replicates: int = 1000,
     seed: int = 0,
@@ -165,9 +166,13 @@ def evaluate(
     model : predicted rewards of all arms in every row, a column's name or an array [rows, arms]:
         rewards may then depend on a context. Predictions must not have been fitted to these rows.
     clip : λ, where weights are clipped, truncated or bent; √rows by default.
+    blind : whether the policy that wrote the log saw no context, so that its probabilities in a
+        round would have been the same in any other. Matters only where rewards or the target depend
+        on a context: estimators that weight rounds unequally need it.
     run : the one run to evaluate.
     replicates, seed : of the bootstrap.
-    executor : a `concurrent.futures` executor that works on `pieces` of the log side by side.
+    executor : a `concurrent.futures` executor that works on `pieces` of the log side by side. What
+        takes one pass, such as weights from all earlier contexts, leaves it idle.
     arms : the labels of the arms, or their number K for 0 … K−1, where the log does not say. By
         default those that occur.
     """
@@ -184,6 +189,8 @@ def evaluate(
         raise ValueError(f"replicates must be a whole number, not {replicates!r}")
     if replicates < 1:
         raise ValueError(f"replicates must be at least 1, not {replicates}")
+    if not isinstance(blind, (bool, np.bool_)):
+        raise ValueError(f"blind must be True or False, not {blind!r}")
     stated, bounds = _range(log, rewards)
     first = target_of(target, arms, total, stated)
     second = None if versus is None else target_of(versus, arms, total, stated)
@@ -195,7 +202,7 @@ def evaluate(
     contextual = model is not None or given_rows
     if remote:
         _refuse_remote(log, first, second, model, executor)
-    setting = Setting(rows, len(arms), weights, _cap(clip, rows), second is not None)
+    setting = Setting(rows, len(arms), weights, _cap(clip, rows), second is not None, bool(blind))
     every = "probabilities" in log.columns
     conditions = Conditions(
         setting, bounds, every or len(arms) == 2, contextual, level, replicates, seed,
@@ -208,12 +215,13 @@ def evaluate(
     whole = Pass(
         len(arms), first, second, plan.estimators, plan.intervals, probabilities=read,
         prior=_prior(bounds), model=_model(model), run=run,
-        ordered=plan.sequential, remembers=plan.sequential, weighs="cadr" in plan.estimators,
+        ordered=plan.sequential, remembers=plan.sequential,
+        weighs="cadr" in plan.estimators and not contextual,
     )  # fmt: skip
     if remote:
         state = pushdown.state_of(log, whole)
     else:
-        state = whole.run_over(log, executor, pieces)
+        state = whole.run_over(log, None if plan.one_pass else executor, pieces)
     if not positive:
         _refuse_impossible(arms, first, second, state, every)
     notes = [*plan.notes, *_notes(state, stated, bounds)]

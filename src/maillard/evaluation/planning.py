@@ -25,6 +25,11 @@ class Plan(NamedTuple):
         )
 
     @property
+    def one_pass(self) -> bool:
+        """Whether anything takes one pass over all rows."""
+        return any(estimator.one_pass for estimator in self.estimators.values())
+
+    @property
     def sequential(self) -> bool:
         """Whether anything depends on the order of the rows."""
         return any(
@@ -47,13 +52,17 @@ def planned(
     """The estimators and intervals that are wanted and go together. What was named must go."""
     notes: list[str] = []
     named = {"estimator": _is_named(estimators), "interval": _is_named(intervals)}
+    contextual = conditions.contextual
     wanted = catalogue.names(
-        "estimator", estimators, catalogue.ESTIMATORS, catalogue.USUAL_ESTIMATORS
+        "estimator",
+        estimators,
+        catalogue.known_estimators(contextual or named["estimator"]),
+        catalogue.USUAL_WITH_CONTEXT if contextual else catalogue.USUAL_ESTIMATORS,
     )
     kinds = catalogue.names("interval", intervals, catalogue.INTERVALS, catalogue.USUAL_INTERVALS)
     chosen: dict[str, Estimator] = {}
     for name in wanted:
-        cls = catalogue.estimator_class(name, conditions.contextual)
+        cls = catalogue.estimator_class(name, contextual, conditions.setting)
         obstacle = _obstacle(cls, conditions, first, second, model)
         if remote and not obstacle:
             obstacle = pushdown.obstacle(cls, model)
@@ -104,8 +113,10 @@ def _obstacle(
     targets = [first] if second is None else [first, second]
     if cls.needs_probabilities and not conditions.probabilities:
         return "needs the probabilities of all arms in every row: the log has no such column"
-    if cls.needs_fixed_target and conditions.setting.weights is None:
+    if cls.needs_fixed_target and any(isinstance(t, Target) and t.ordered for t in targets):
         return "weights rounds unequally, so the target must be the same in all of them"
+    if cls.contextual == "only" and not conditions.contextual:
+        return f"needs a context: without one it is {cls.name.removesuffix('-by-context')}"
     if cls.contextual == "no" and conditions.contextual:
         return "is for rewards and probabilities without context"
     if cls.contextual == "model" and model is None:
@@ -114,4 +125,11 @@ def _obstacle(
         isinstance(target, Target) and not target.whole for target in targets
     ):
         return "needs the target's probabilities of all arms, not of the logged one only"
+    if cls.needs_blind and conditions.contextual and not conditions.setting.blind:
+        return (
+            "needs each round's probabilities at the contexts of other rounds: a log has them only "
+            "if the policy that wrote it saw no context; then say so, blind=True"
+        )
+    if cls.rows_at_most is not None and conditions.setting.rows > cls.rows_at_most:
+        return f"keeps rows in memory, at most {cls.rows_at_most:,}"
     return ""
