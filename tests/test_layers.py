@@ -13,6 +13,7 @@ PACKAGE = ROOT / "src" / "maillard"
 #: Each layer may import those above it in this list, and itself.
 LAYERS = [
     ["files", "tables"],
+    ["machine_code"],
     ["compiled"],
     ["numeric"],
     ["divergence"],
@@ -37,8 +38,8 @@ FIGURES = {"plots", "theory_plots"}
 USERS = {"paper", "commands", "cli"}
 #: A heavy library, and the only files that know it.
 ONLY = {
-    "numba": {"compiled.py"},
-    "llvmlite": {"compiled.py"},
+    "numba": {"compiled.py", "machine_code.py"},
+    "llvmlite": {"machine_code.py"},
     "matplotlib": {"plots.py", "theory_plots.py", "figures.py"},
     "click": {"cli.py", "commands"},
 }

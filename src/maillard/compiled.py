@@ -1,35 +1,29 @@
-"""The only file that knows Numba: from plain formulas to machine code, and safely back from disk.
+"""From plain formulas to compiled functions: the language that formulas are written in.
 
 A formula is an ordinary Python function marked with :func:`kernel`. Nothing is compiled when a
 module is imported; :func:`build` takes a function, follows every kernel that it names, binds the
 open names of a template (``formula`` in a rule, say) and compiles the whole for one explicit
-signature. With ``NUMBA_DISABLE_JIT=1`` it hands back the same source as plain Python.
+signature. With ``NUMBA_DISABLE_JIT=1`` it hands back the same source as plain Python. This file and
+`machine_code` are the only ones that know Numba.
 
-Three traps of Numba's own on-disk cache give wrong probabilities without an error: a changed helper
-in another file leaves old machine code in use; caches written by two processes can link one policy
-to another's kernel; function arguments and closures never hit the cache and grow it for ever. Here
-every compiled function carries in its name a digest of all code and constants that it reaches, and
-that digest is also the cache's stamp: other code is another name. A damaged, missing or unwritable
-cache entry is a miss, never an error.
+Every compiled function carries in its name a digest of all code and constants that it reaches:
+other code is another name, so that the cache on disk cannot give back something else.
 """
 
 import builtins
-import contextlib
 import ctypes
 import functools
-import gc
 import hashlib
-import importlib.util
 import math
 import os
 import sys
-import time
 import types
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any, Final, TypeVar, cast
 
 import numpy as np
+
+from . import machine_code
 
 #: A formula or template, or what has been compiled from one.
 Kernel = Callable[..., Any]
@@ -297,16 +291,9 @@ def _lowered(value: Any) -> Any:
 @functools.cache
 def _inner(function: types.FunctionType, digest: str) -> Any:
     """A kernel as a function inlined into whatever calls it; a routine as one that is called."""
-    from numba import njit
-
     scope = {name: _lowered(value) for name, value in _reach(function, {}).items()}
     copy = _rebound(function, f"{function.__name__}_{digest}", scope)
-    # Inlined: otherwise Numba counts array references atomically at each call (twice the
-    # time of a KL-MS step), and a call left standing keeps LLVM from vectorising the loop.
-    # No wrappers: Python never calls it.
-    options = {"no_cfunc_wrapper": True, "no_cpython_wrapper": True}
-    options["forceinline"] = not hasattr(function, "__routine__")
-    return njit(error_model="numpy", **options)(copy)
+    return machine_code.compile_part(copy, inline=not hasattr(function, "__routine__"))
 
 
 def bind(template: Kernel, **bindings: Any) -> Kernel:
@@ -342,6 +329,18 @@ def _plain(
     return kernel(source(bind(function, **bindings)))
 
 
+def _machine_code(
+    function: types.FunctionType, signature: str, digest: str, bindings: dict[str, Any]
+) -> Callable[..., Any]:
+    copy = _rebound(function, f"{function.__name__}_{digest}", {})
+
+    def lower() -> None:
+        for name, value in _reach(function, bindings).items():
+            copy.__globals__[name] = _lowered(value)
+
+    return machine_code.compile_entry(copy, signature, digest, lower)
+
+
 @functools.cache
 def _unwrapped(function: types.FunctionType) -> types.FunctionType:
     """A kernel as plain Python that calls other kernels as they were written."""
@@ -350,89 +349,6 @@ def _unwrapped(function: types.FunctionType) -> types.FunctionType:
         if hasattr(value, "__kernel__"):
             scope[name] = _unwrapped(source(value))
     return types.FunctionType(function.__code__, scope, function.__name__)
-
-
-@contextlib.contextmanager
-def _collector_at_rest() -> Iterator[None]:
-    """No search for garbage meanwhile.
-
-    Of the many objects that Numba makes when it is imported, and when it loads machine code, none
-    is garbage; looking for some takes a third as long as the rest.
-    """
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()
-
-
-@functools.cache
-def _load_without_scipy() -> None:
-    """Load Numba's array functions without SciPy, which they import only to see that it is there.
-
-    That is a quarter of the time in which a first policy is ready. Numba asks again, and then does
-    import it, where somebody's compiled code uses linear algebra.
-    """
-    if "numba.np.arraymath" in sys.modules or importlib.util.find_spec("scipy") is None:
-        return
-    from numba.np import linalg
-
-    asked = getattr(linalg, "ensure_blas", None)
-    if asked is None:  # another version of Numba, which may not ask
-        return
-    linalg.ensure_blas = lambda: None
-    try:
-        from numba.np import arraymath
-
-        arraymath.ensure_blas = asked
-    finally:
-        linalg.ensure_blas = asked
-
-
-def _machine_code(
-    function: types.FunctionType, signature: str, digest: str, bindings: dict[str, Any]
-) -> Callable[..., Any]:
-    with _collector_at_rest():
-        from numba import njit
-
-    copy = _rebound(function, f"{function.__name__}_{digest}", {})
-
-    def lower() -> None:
-        _load_without_scipy()
-        copy.__globals__.update(
-            (name, _lowered(value)) for name, value in _reach(function, bindings).items()
-        )
-
-    dispatcher = njit(error_model="numpy", nogil=True)(copy)
-    cache = _disk_cache(copy, digest, lower)
-    if cache is None:
-        lower()
-    else:
-        dispatcher._cache = cache
-    with _quick_optimiser():
-        dispatcher.compile(signature)
-    dispatcher.disable_compile()
-    return dispatcher  # type: ignore[no-any-return]
-
-
-@contextlib.contextmanager
-def _quick_optimiser() -> Iterator[None]:
-    """LLVM at level 1 (with vectorised loops) in place of Numba's 3.
-
-    A third less time to compile, and the same speed: `benchmarks/online.py` and
-    `benchmarks/thompson.py` differ by less than their noise.
-    """
-    from numba.core import config
-
-    level = config.OPT
-    if "NUMBA_OPT" not in os.environ:
-        config.OPT = type(level)(1)
-    try:
-        yield
-    finally:
-        config.OPT = level
 
 
 def vectorized(function: F) -> F:
@@ -477,126 +393,3 @@ def _map2(x: Any, y: Any, out: Any) -> None:
 def _map3(x: Any, y: Any, z: Any, out: Any) -> None:
     for i in range(out.size):
         out[i] = formula(x[i], y[i], z[i])
-
-
-# --------------------------------------------------------------------------------------------------
-# The cache on disk
-
-
-def cache_directory() -> Path:
-    """Where machine code is kept: ``$MAILLARD_CACHE_DIR``, else the user's cache directory."""
-    chosen = os.environ.get("MAILLARD_CACHE_DIR")
-    if chosen:
-        return Path(chosen)
-    if sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local"))
-    elif sys.platform == "darwin":
-        base = Path.home() / "Library" / "Caches"
-    else:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return base / "maillard"
-
-
-def _disk_cache(
-    function: types.FunctionType, digest: str, on_miss: Callable[[], None]
-) -> Any:
-    """A cache for one function, or None where nothing can be written."""
-    try:
-        directory = cache_directory()
-        directory.mkdir(parents=True, exist_ok=True)
-    except (OSError, RuntimeError):
-        return None
-    if not os.access(directory, os.W_OK | os.X_OK):
-        return None
-    return _cache_class()(function, str(directory), digest, on_miss)
-
-
-@functools.cache
-def _cache_class() -> Any:
-    import numba
-    from numba.core import caching
-    from numba.core.runtime import rtsys
-
-    class Files:
-        """One file for each function, signature, processor and version of Numba.
-
-        Numba keeps an index of numbered files instead; processes that write at the same time can
-        leave it pointing at each other's file. Here a name says all, so there is nothing to agree
-        on, and a checksum keeps machine code with one flipped bit from being run.
-        """
-
-        def __init__(self, stem: Path) -> None:
-            self._stem = stem
-
-        def _path(self, key: Any) -> Path:
-            variant = hashlib.sha256(repr((numba.__version__, key)).encode()).hexdigest()[:20]
-            return self._stem.with_name(f"{self._stem.name}.{variant}.nbc")
-
-        def load(self, key: Any) -> Any:
-            stored = self._path(key).read_bytes()
-            if hashlib.sha256(stored[32:]).digest() != stored[:32]:
-                raise OSError("damaged cache entry")
-            return caching.pickle.loads(stored[32:])
-
-        def save(self, key: Any, data: Any) -> None:
-            payload, path = caching.dumps(data), self._path(key)
-            beside = path.with_name(f"{path.name}.{os.getpid()}-{time.monotonic_ns()}")
-            try:
-                beside.write_bytes(hashlib.sha256(payload).digest() + payload)
-                beside.replace(path)
-            finally:
-                beside.unlink(missing_ok=True)
-
-    class Locator(caching._CacheLocator):  # type: ignore[misc]
-        def __init__(self, directory: str, digest: str) -> None:
-            self._directory, self._digest = directory, digest
-
-        def get_cache_path(self) -> str:
-            return self._directory
-
-        def get_source_stamp(self) -> str:
-            return self._digest
-
-        def get_disambiguator(self) -> str:
-            return ""
-
-    class Implementation(caching.CompileResultCacheImpl):  # type: ignore[misc]
-        def __init__(self, function: types.FunctionType, locator: Locator) -> None:
-            self._lineno = 0
-            self._locator = locator
-            self._filename_base = function.__name__
-
-    class DigestCache(caching.FunctionCache):  # type: ignore[misc]
-        def __init__(
-            self,
-            function: types.FunctionType,
-            directory: str,
-            digest: str,
-            on_miss: Callable[[], None],
-        ) -> None:
-            self._on_miss = on_miss
-            self._name = function.__name__
-            self._py_func = function
-            self._impl = Implementation(function, Locator(directory, digest))
-            self._cache_path = directory
-            self._cache_file = Files(Path(directory, self._impl.filename_base))
-            self.enable()
-
-        def load_overload(self, sig: Any, target_context: Any) -> Any:
-            try:
-                with _collector_at_rest():
-                    rtsys.initialize(target_context)
-                    found = self._load_overload(sig, target_context)
-            except Exception:  # no file, a damaged or unreadable one: all are a miss
-                found = None
-            if found is None:
-                self._on_miss()
-            return found
-
-        def save_overload(self, sig: Any, data: Any) -> None:
-            try:
-                super().save_overload(sig, data)
-            except Exception:  # a full or read-only disk costs time, not the result
-                return
-
-    return DigestCache
