@@ -72,25 +72,42 @@ def ends_of_logs(
     logs: Sequence[Run], evaluators: Mapping[str, Evaluator], replicates: int, seed: int
 ) -> Iterator[Ends]:
     """What `mb.evaluate` gives for each of these logs, which are of one length, with this seed."""
-    tables, spans = [], {}
+    table = Table()
+    places = {}
     for target, evaluator in evaluators.items():
         rows = [evaluator.rows_of(log) for log in logs]
         for name, estimator in evaluator.estimators.items():
-            columns = np.array([columns_of(estimator, one) for one in rows])  # [log, column, row]
-            first = sum(map(len, tables))
-            tables.append(columns.reshape(-1, columns.shape[2]))
-            spans[target, name] = slice(first, first + len(tables[-1])), columns.shape[:2]
-    table = np.ascontiguousarray(np.concatenate(tables).T)
+            found = [table.places(columns_of(estimator, one)) for one in rows]
+            places[target, name] = np.array(found)  # [log, column]
+    columns = np.array(table.columns).T
     for interval, counts in counts_of(len(logs[0]), replicates, seed).items():
-        sums = counts @ table
-        for (target, name), (span, shape) in spans.items():
-            mine = sums[:, span].reshape(replicates, *shape)
+        sums = counts @ columns
+        for (target, name), place in places.items():
+            mine = sums[:, place]
             with np.errstate(divide="ignore", invalid="ignore"):
                 means = mine[..., 1:] / mine[..., :1]
                 estimates = evaluators[target].estimators[name].of_means(means)
             estimates[:, ~np.isfinite(estimates).all(axis=0)] = np.nan
             low, high = np.quantile(estimates, [ALPHA / 2.0, 1.0 - ALPHA / 2.0], axis=0)
             yield Ends(target, name, interval, low, high)
+
+
+class Table:
+    """Columns of numbers; of those that are the same, such as ones, there is only one."""
+
+    def __init__(self) -> None:
+        self.columns: list[np.ndarray] = []
+        self._places: dict[bytes, int] = {}
+
+    def places(self, columns: np.ndarray) -> list[int]:
+        """Where these columns are to be found."""
+        found = []
+        for column in columns:
+            place = self._places.setdefault(column.tobytes(), len(self.columns))
+            if place == len(self.columns):
+                self.columns.append(column)
+            found.append(place)
+        return found
 
 
 def counts_of(rows: int, replicates: int, seed: int) -> dict[str, np.ndarray]:

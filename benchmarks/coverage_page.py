@@ -2,12 +2,21 @@
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from coverage_logs import CELLS, DRAWS, HORIZONS, INSTANCES, LEARNING, MONTE_CARLO, POLICIES
+from coverage_logs import (
+    CELLS,
+    DRAWS,
+    HORIZONS,
+    INSTANCES,
+    LEARNING,
+    MONTE_CARLO,
+    POLICIES,
+    REPLICATES,
+)
 from timing import machine, table
 
 from maillard.plots import _SETTINGS, new_figure
@@ -19,14 +28,17 @@ TARGETS = ("uniform", "arm 0", "arm 1")
 ENOUGH = 0.945
 #: Wider than the range of the rewards: an interval says nothing then.
 BOUNDLESS = 1.0
-#: Logs from which a coverage is known to half a percent.
-MANY = 2_000
+#: Kinds of tasks that measure coverage and width; `ever` follows sequences along the rounds.
+KINDS = ("arms", "rows", "bets", "bootstraps")
+#: The CPU time of tasks of which it is known for all together only.
+EARLIER = "earlier"
 #: Pairs in the figure, those of arm means first.
 SHOWN = (
-    "dm policy-bootstrap", "dm likelihood-ratio", "dm kt", "dm t", "dm normal",
+    "dm policy-bootstrap", "dm likelihood-ratio", "dm kt", "dm betting", "dm t", "dm normal",
+    "dm bootstrap", "dm poisson-bootstrap", "aipw dr-betting",
     "aw-aipw-two-point normal", "aw-aipw-constant normal", "stable-variance normal",
-    "min-variance normal", "cadr normal", "aipw normal", "sndr normal", "snipw normal",
-    "clipped-ipw normal", "ipw normal",
+    "min-variance normal", "cadr normal", "aipw normal", "aipw bootstrap", "sndr normal",
+    "snipw normal", "snipw bootstrap", "clipped-ipw normal", "ipw normal",
 )  # fmt: skip
 SETTINGS = [(instance, horizon) for instance in INSTANCES for horizon in HORIZONS]
 
@@ -52,13 +64,19 @@ class Seen(NamedTuple):
 # Data
 
 
-def gathered(folder: Path) -> dict[str, Any]:
-    """All files of a folder as one table: cell → kind → target → pair → numbers."""
-    data: dict[str, Any] = {"machine": machine()[:-1], "cells": {}, "more": {}, "cpu": 0.0}
+def gathered(folder: Path, before: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Cell → kind → target → pair → numbers: a folder's files, and what they do not replace."""
+    before = before or {"more": {}, "cells": {}, "cpu": {}}
+    data: dict[str, Any] = {"machine": machine()[:-1], "more": dict(before["more"])}
+    cells = {
+        name: {kind: found for kind, found in kinds.items() if kind in (*KINDS, "ever")}
+        for name, kinds in before["cells"].items()
+    }
+    cpu = dict(before["cpu"])
     for path in sorted(folder.glob("*.json")):
         content = json.loads(path.read_text(encoding="utf-8"))
         kind, _, name = content["task"].partition(" ")
-        data["cpu"] += content["cpu"]
+        cpu[content["task"]] = round(content["cpu"], 1)
         found = {
             target: {pair: [_short(x) for x in row] for pair, row in pairs.items()}
             for target, pairs in content["found"].items()
@@ -66,8 +84,13 @@ def gathered(folder: Path) -> dict[str, Any]:
         if kind == "more":
             data["more"][name] = found
         else:
-            data["cells"].setdefault(name, {})[kind] = found
-    data["cpu"] = round(data["cpu"])
+            cells.setdefault(name, {})[kind] = found
+    there = {f"{kind} {name}" for name, kinds in cells.items() for kind in kinds}
+    there |= {f"more {name}" for name in data["more"]}
+    data["cpu"] = {name: cpu[name] for name in [*sorted(there), EARLIER] if name in cpu}
+    if there <= data["cpu"].keys():
+        data["cpu"].pop(EARLIER, None)
+    data["cells"] = {name: dict(sorted(cells[name].items())) for name in sorted(cells)}
     return data
 
 
@@ -83,7 +106,7 @@ def seen(data: dict[str, Any], pair: str, learning: bool = True) -> Iterator[See
         if learning and cell.policy not in LEARNING:
             continue
         kinds = data["cells"].get(f"{cell.policy} {cell.instance} {cell.horizon}", {})
-        for kind in ("arms", "rows", "slow"):
+        for kind in KINDS:
             for target in TARGETS:
                 row = kinds.get(kind, {}).get(target, {}).get(pair)
                 if row is not None and row[1] is not None:
@@ -94,7 +117,7 @@ def pairs_of(data: dict[str, Any]) -> list[str]:
     """All pairs that gave intervals somewhere, in the order in which they were met."""
     found: dict[str, None] = {}
     for kinds in data["cells"].values():
-        for kind in ("arms", "rows", "slow"):
+        for kind in KINDS:
             for pairs in kinds.get(kind, {}).values():
                 found.update(dict.fromkeys(k for k, row in pairs.items() if row[1] is not None))
     return list(found)
@@ -166,11 +189,9 @@ def summaries(data: dict[str, Any]) -> list[Summary]:
     return [s for s in (summary(data, pair) for pair in pairs_of(data)) if s is not None]
 
 
-def overview(data: dict[str, Any], many: bool) -> str:
-    """Pairs over all cells of learning policies: those with many logs, or the slow ones."""
-    found = [s for s in summaries(data) if (s.logs >= MANY) == many]
-    if not found:
-        return ""
+def overview(data: dict[str, Any]) -> str:
+    """Pairs over all cells of learning policies: those that cover first, the narrowest of them."""
+    found = summaries(data)
     found.sort(key=lambda s: (-s.enough / s.cells, s.width if s.enough == s.cells else -s.mean))
     rows = [
         [
@@ -181,6 +202,23 @@ def overview(data: dict[str, Any], many: bool) -> str:
     ]  # fmt: skip
     heads = ["estimator, interval", "cells ≥ 94.5 %", "least", "mean", "width", "logs"]
     return table(heads, rows)
+
+
+def of_weighted(data: dict[str, Any]) -> str:
+    """What the weighted estimators' intervals are worth, in a sentence."""
+    weighted = [s for s in summaries(data) if not s.pair.startswith("dm ")]
+    good = sorted((s for s in weighted if s.enough == s.cells), key=lambda s: s.width)
+    nearest = max((s for s in weighted if s not in good), key=lambda s: s.enough / s.cells)
+    rest = f"{name_of(nearest.pair)}, does in {nearest.enough} of {nearest.cells}"
+    if not good:
+        return (
+            f"None of the weighted estimators' intervals covers in every cell; the nearest, {rest}."
+        )
+    names = ", ".join(f"{name_of(s.pair)} at {s.width:.2f} times the width" for s in good)
+    return (
+        f"Of the weighted estimators' intervals these cover in every cell: {names}. The nearest of "
+        f"the others, {rest}."
+    )
 
 
 def settings(data: dict[str, Any], policy: str, target: str) -> str:
@@ -249,6 +287,11 @@ def logs_of(data: dict[str, Any]) -> str:
     return " or ".join(f"{n:,}" for n in sorted(counts))
 
 
+def minutes(data: dict[str, Any]) -> int:
+    """CPU time of all tasks."""
+    return round(sum(data["cpu"].values()) / 60.0)
+
+
 def page(data: dict[str, Any]) -> str:
     """The page."""
     best, next_best, kt, normal, ipw = (
@@ -280,17 +323,6 @@ def page(data: dict[str, Any]) -> str:
         if two_point is not None
         else ""
     )
-    weighted = [s for s in summaries(data) if not s.pair.startswith("dm ") and s.logs >= MANY]
-    good = [s for s in weighted if s.enough == s.cells]
-    if good:
-        names = ", ".join(name_of(s.pair) for s in good)
-        some = f"Of the weighted estimators' intervals these cover in every cell: {names}."
-    else:
-        nearest = max(weighted, key=lambda s: s.enough / s.cells)
-        some = (
-            "None of the weighted estimators' intervals covers in every cell; the nearest, "
-            f"{name_of(nearest.pair)}, does in {nearest.enough} of {nearest.cells}."
-        )
     sections = []
     for target in TARGETS:
         for policy in POLICIES:
@@ -322,7 +354,10 @@ that do, the narrowest.
 - Where propensities never changed, the textbook's `normal` and `t` of arm means.
 
 The same normal interval of arm means covers {range_of(data, normal.pair)} where the policy learns,
-that of inverse propensity weighting {range_of(data, ipw.pair)}. {some}
+that of inverse propensity weighting {range_of(data, ipw.pair)}. {of_weighted(data)}
+A bootstrap of rows takes them for independent, which a learning policy's are not: its percentiles
+cover {range_of(data, "dm bootstrap")} for `dm`, {range_of(data, "snipw bootstrap")} for `snipw` and
+{range_of(data, "aipw bootstrap")} for `aipw`, and with Poisson counts hardly less or more.
 
 What the bootstrap through the policy supposes: that the log is what the named policy did, in a
 number of rounds that was fixed beforehand, and that rewards of one arm are independent and
@@ -342,16 +377,11 @@ which covers exactly 95 % shows less than 94.5 % in one cell of seven. A dash st
 mean width of some cell is more than the range of the rewards: Student's law with little more than
 one effective row has no bounds to speak of.
 
-{overview(data, True)}
+{overview(data)}
 
-What takes long was run on fewer logs, all arms alike: bootstraps of 400 replicates, and the betting
-sequences.
-
-{overview(data, False)}
-
-An empirical Bernstein interval exists only where propensities never change: see the tables of
-uniform logs. A log without an interval, such as one in which an arm has one pull and so no
-standard error, counts as not covered.
+Bootstraps are of {REPLICATES:,} replicates. An empirical Bernstein interval exists only where
+propensities never change: see the tables of uniform logs. A log without an interval, such as one in
+which an arm has one pull and so no standard error, counts as not covered.
 
 ## Ever missed
 
@@ -399,8 +429,9 @@ python benchmarks/coverage_of_intervals.py --folder build/coverage --page
 ```
 
 The first may be started several times at once, stopped and started again; the second writes
-this page, its figure and its data, `docs/coverage.json`. It took {data["cpu"] / 60:.0f} minutes of
-one core: {"; ".join(data["machine"])}."""
+this page, its figure and its data, `docs/coverage.json`, in which tasks that were not run again
+stay as they were. All tasks together took {minutes(data)} minutes of one core:
+{"; ".join(data["machine"])}."""
 
 
 # --------------------------------------------------------------------------------------------------
@@ -411,7 +442,7 @@ def draw(data: dict[str, Any]) -> Any:
     """Coverage of each pair in every cell of learning policies, and how wide it is."""
     import matplotlib
 
-    figure = new_figure(9.0, 6.2)
+    figure = new_figure(9.0, 8.0)
     colours = dict(zip(LEARNING, ("#0072B2", "#56B4E9", "#D55E00", "#E69F00", "#009E73")))
     with matplotlib.rc_context(_SETTINGS):
         left, right = figure.subplots(1, 2, sharey=True, width_ratios=(3, 2))
@@ -453,8 +484,10 @@ def draw(data: dict[str, Any]) -> Any:
 
 
 def write(folder: Path, docs: Path = DOCS) -> None:
-    """The data, the page and the figure, of what the folder holds."""
-    data = gathered(folder)
+    """The data, the page and the figure, with what the folder holds in them."""
+    path = docs / "coverage.json"
+    there = path.exists()
+    data = gathered(folder, json.loads(path.read_text(encoding="utf-8")) if there else None)
     lines = ",\n".join(
         f"{json.dumps(name, ensure_ascii=False)}: {json.dumps(part, ensure_ascii=False)}"
         for name, part in data.items()
@@ -465,7 +498,7 @@ def write(folder: Path, docs: Path = DOCS) -> None:
         for name, part in data["cells"].items()
     )
     text = f'{{{lines},\n"cells": {{\n{cells}\n}}}}\n'
-    (docs / "coverage.json").write_text(text, encoding="utf-8")
+    path.write_text(text, encoding="utf-8")
     again(docs)
 
 

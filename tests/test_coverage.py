@@ -339,6 +339,53 @@ def test_page_of_a_few_numbers(pages: ModuleType) -> None:
     assert found.width == pytest.approx(math.sqrt(2.0))
     assert pages.summary(few, "dm normal").enough == 1
     assert pages.summary(few, "aipw t") is None
-    assert "| `dm` `kt`" in pages.overview(few, many=False)
-    assert pages.overview(few, many=True) == ""
+    assert "| `dm` `kt`" in pages.overview(few)
     assert "97.0 · 0.4" in pages.settings(few, "KL-MS", "arm 0")
+
+
+def test_what_the_page_says_of_weighted_estimators(pages: ModuleType) -> None:
+    """Those that cover everywhere, the narrowest first, and the nearest of the others."""
+
+    def cell(aipw: float, ipw: float) -> Any:
+        found = {"dm normal": [0.9, 0.1, 50], "ipw t": [ipw, 0.2, 50], "aipw t": [aipw, 0.4, 50]}
+        return {"rows": {"uniform": found | {"cadr t": [0.1, 0.1, 50]}}}
+
+    names = ("KL-MS 0.2, 0.25 1000", "KL-MS 0.8, 0.9 1000")
+    two = {"cells": dict(zip(names, (cell(0.99, 0.99), cell(0.96, 0.9)), strict=True))}
+    assert pages.of_weighted(two) == (
+        "Of the weighted estimators' intervals these cover in every cell: `aipw` `t` at 4.00 times "
+        "the width. The nearest of the others, `ipw` `t`, does in 1 of 2."
+    )
+    two = {"cells": dict(zip(names, (cell(0.99, 0.9), cell(0.9, 0.9)), strict=True))}
+    assert pages.of_weighted(two).startswith("None of the weighted")
+    assert "`aipw` `t`, does in 1 of 2." in pages.of_weighted(two)
+
+
+def test_new_files_replace_what_was_measured_before(pages: ModuleType, tmp_path: Path) -> None:
+    """Task by task; CPU time of which it is not known what it was spent on is kept till the end."""
+
+    def write(task: str, share: float, cpu: float) -> None:
+        content = {"task": task, "found": {"uniform": {"dm kt": [share, 0.2, 50]}}, "cpu": cpu}
+        name = f"{task.replace(' ', '_')}.json"
+        (tmp_path / name).write_text(json.dumps(content), encoding="utf-8")
+
+    name = "KL-MS 0.2, 0.25 1000"
+    old = {"uniform": {"dm kt": [0.5, 0.1, 20]}}
+    before = {
+        "cells": {name: {"arms": old, "ever": old, "forgotten": old}, "another": {"rows": old}},
+        "more": {"ten arms": old},
+        "cpu": {"earlier": 100, "rows another": 7.0},
+    }
+    write(f"arms {name}", 0.25, 3.04)
+    write("more ten arms", 1 / 3, 2.0)
+    found = pages.gathered(tmp_path, before)
+    assert found["cells"][name] == {"arms": {"uniform": {"dm kt": [0.25, 0.2, 50]}}, "ever": old}
+    assert found["cells"]["another"] == {"rows": old}
+    assert found["more"] == {"ten arms": {"uniform": {"dm kt": [0.33333, 0.2, 50]}}}
+    expected = {"earlier": 100, "rows another": 7.0, f"arms {name}": 3.0, "more ten arms": 2.0}
+    assert found["cpu"] == expected
+    assert pages.minutes(found) == 2
+    write(f"ever {name}", 0.0, 1.0)
+    found = pages.gathered(tmp_path, found)
+    assert "earlier" not in found["cpu"]
+    assert pages.gathered(tmp_path)["cells"].keys() == {name}

@@ -240,6 +240,8 @@ _CEILINGS: Final = (0.0, 1.0, 4.0, 16.0)
 _SHARES: Final = tuple(0.9 * 2.0**-j for j in range(10))
 #: Pseudo-outcomes above this count as this much, which can only lower a lower bound.
 _HIGHEST: Final = 1e12
+#: Factors that are worked on at a time.
+_ROOM: Final = 1 << 16
 #: Capitals whose logarithm is so far below the goal are nothing beside it.
 _NOTHING: Final = 60.0
 
@@ -341,21 +343,28 @@ def lower_bound(terms: Array, alpha: float) -> float:
     padded[:, :rows] = stakes
     padded = padded.reshape(len(ceilings), _CHUNK, groups)
     filling = groups * _CHUNK - rows
-    factors = np.empty((_CHUNK, groups))
-    gamblers = [(k, share) for k in range(len(ceilings)) for share in _SHARES]
+    gamblers = {k: np.array(_SHARES) for k in range(len(ceilings))}
+    # Few rows leave room for several gamblers' factors in the processor's cache.
+    together = max(1, _ROOM // (groups * _CHUNK))
+    room = np.empty((together, _CHUNK, groups))
 
     def excess(nu: float) -> float:
         """The logarithm of the mixture's capital, above the goal."""
-        logs = []
-        for k, share in gamblers:
-            np.multiply(padded[k], share / (nu + _CEILINGS[k]), out=factors)
-            np.add(factors, 1.0 - share, out=factors)
-            products = np.multiply.reduce(factors, axis=0)
-            logs.append(float(np.log(products).sum()) - filling * math.log(1.0 - share))
-        found = float(np.logaddexp.reduce(logs)) - goal
+        logs = {k: np.empty(len(shares)) for k, shares in gamblers.items()}
+        for k, shares in gamblers.items():
+            for first in range(0, len(shares), together):
+                some = shares[first : first + together, None, None]
+                factors = room[: len(some)]
+                np.multiply(padded[k], some / (nu + _CEILINGS[k]), out=factors)
+                np.add(factors, 1.0 - some, out=factors)
+                products = np.multiply.reduce(factors, axis=1)
+                logs[k][first : first + together] = np.log(products, out=products).sum(axis=1)
+            logs[k] -= filling * np.log1p(-shares)
+        found = float(np.logaddexp.reduce(np.concatenate([*logs.values()]))) - goal
         if found >= 0.0:
             # Capitals fall in ν: who has nothing here counts for nothing at larger values.
-            gamblers[:] = [one for one, log in zip(gamblers, logs) if log > goal - _NOTHING]
+            for k, shares in gamblers.items():
+                gamblers[k] = shares[logs[k] > goal - _NOTHING]
         return found
 
     return _last_refuted(excess, start=1e-6, tolerance=2.0**-24)
