@@ -244,10 +244,10 @@ class _ByContext(Estimator):
         for start in range(0, len(targets), size):
             stop = min(len(targets), start + size)
             h = _variances(targets[start:stop], p) ** -self.power
-            h[~np.isfinite(h)] = 0.0  # nothing is wanted there, or nothing is known
+            h[~np.isfinite(h)] = 0.0
             total = h.sum(axis=1)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                h /= total[:, None]
+            total[~targets[start:stop].any(axis=1)] = 1.0  # two targets that agree there
+            h /= total[:, None]  # NaN for a context in which the target was never possible
             mine = order[ends[start] : ends[stop]]
             terms[mine] = h[group[mine] - start, mine] * score[mine]
             values = np.bincount(group[mine] - start, terms[mine], stop - start)
