@@ -143,6 +143,8 @@ class Rows:
         self.known_span: tuple[float, float, float, float] | None = None
         #: What the columns' sums are, for all estimators together.
         self.memory = Memory()
+        #: What `possible` has picked out of the columns.
+        self._picked: dict[str, Array] = {}
         #: The same rows under the target that this one is compared with.
         self.other: Rows | None = None
 
@@ -210,12 +212,14 @@ class Rows:
 
     def usable(self, kept: NDArray[np.intp] | None) -> Any:
         """These rows, or those at some positions, with all that `terms` ask of a row."""
-        return self if kept is None else _Some(self, kept)
+        return self if kept is None else _Some(self, kept, {})
 
-    @cached_property
+    @property
     def possible(self) -> Any:
         """The rows that are not impossible."""
-        return self.usable(self.kept)
+        # Kept as an attribute it would tie the block to itself, and the memory of its columns would
+        # be free only when the garbage collector comes by.
+        return self if self.kept is None else _Some(self, self.kept, self._picked)
 
     @cached_property
     def heaviest(self) -> float:
@@ -310,10 +314,11 @@ class Rows:
 class _Some:
     """Some rows of a block: a column is picked out when it is first asked for."""
 
-    def __init__(self, rows: Rows, kept: NDArray[np.intp]) -> None:
-        self._rows, self._kept = rows, kept
+    def __init__(self, rows: Rows, kept: NDArray[np.intp], picked: dict[str, Array]) -> None:
+        self._rows, self._kept, self._picked = rows, kept, picked
 
     def __getattr__(self, column: str) -> Array:
-        found = np.take(getattr(self._rows, column), self._kept)
-        setattr(self, column, found)
+        found = self._picked.get(column)
+        if found is None:
+            found = self._picked[column] = np.take(getattr(self._rows, column), self._kept)
         return found
