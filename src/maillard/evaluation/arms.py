@@ -17,11 +17,13 @@ from .estimators import (
     standard_error,
     wanted,
 )
-from .moments import Array, Moments, products
-from .rows import Rows
+from .moments import Array, Moments, centred, dot, products
+from .rows import FEW, Rows, added
 
 #: Numbers in an [arms, rows] array that is worked on at a time: a few of them stay in the cache.
 _CACHED: Final = 1 << 15
+#: How far the mean of equal numbers can be from them, relatively, when they are added up in turn.
+_INDISTINCT: Final = 2.0**-36
 #: Rows that are worked on at a time, at least, however many arms there are.
 _SHORTEST: Final = 256
 
@@ -54,12 +56,33 @@ class ArmMeans(Estimator):
 
     def step(self, state: _ArmState, rows: Rows) -> _ArmState:
         arms, n = self.setting.arms, len(rows)
-        pulls = rows.pulls
-        mean = np.bincount(rows.arm, rows.reward, arms) / np.maximum(pulls, 1.0)
-        deviation = rows.reward - mean[rows.arm]
-        squares = np.asarray(np.bincount(rows.arm, deviation * deviation, arms), dtype=np.float64)
+        mean, squares = self._one_by_one(rows) if arms <= FEW else self._together(rows)
         mass = np.zeros(arms) if self.setting.weights is not None else _mass(rows)
-        return self.merge(state, _ArmState(pulls, mean, squares, n, mass))
+        return self.merge(state, _ArmState(rows.pulls, mean, squares, n, mass))
+
+    def _one_by_one(self, rows: Rows) -> tuple[Array, Array]:
+        """Every arm's mean and Σ (reward − mean)², of few arms."""
+        mean, squares = np.zeros(rows.arms), np.zeros(rows.arms)
+        for a, paid in enumerate(rows.paid):
+            if len(paid):
+                mean[a], deviation = centred(paid)
+                squares[a] = dot(deviation, deviation)
+        return mean, squares
+
+    def _together(self, rows: Rows) -> tuple[Array, Array]:
+        """The same of many arms, without going through them one by one."""
+        pulls = np.maximum(rows.pulls, 1.0)
+        centre = added(rows.arm, rows.reward, rows.arms) / pulls
+        # Where all rewards of an arm are the same, the centre is that reward and not beside it.
+        example = np.zeros(rows.arms)
+        example[rows.arm] = rows.reward
+        close = np.abs(centre - example) <= _INDISTINCT * np.abs(centre)
+        centre = np.where(close, example, centre)
+        deviation = rows.reward - np.take(centre, rows.arm)
+        off = added(rows.arm, deviation, rows.arms) / pulls
+        deviation *= deviation
+        squares = added(rows.arm, deviation, rows.arms) - pulls * off**2
+        return centre + off, np.maximum(squares, 0.0)
 
     def merge(self, left: _ArmState, right: _ArmState) -> _ArmState:
         pulls = left.pulls + right.pulls

@@ -19,6 +19,12 @@ _ALONE: Final = 8192
 _ALONE_MATRIX: Final = 1 << 17
 #: Up to so many columns are multiplied pair by pair.
 _FEW: Final = 8
+#: So many numbers are added up by one row of a matrix product, in columns that are so long.
+_STEPS: Final = 16
+_LONG: Final = 1024
+_UP_TO: Final = np.triu(np.ones((_STEPS, _STEPS)))
+#: What the mean of equal numbers can differ from them, relatively, after pairwise addition.
+_INDISTINCT: Final = 2.0**-47
 
 
 def dot(left: Array, right: Array) -> float:
@@ -40,6 +46,36 @@ def products(left: Array, right: Array) -> Array:
     return found
 
 
+def running(column: Array) -> Array:
+    """0, x₁, x₁ + x₂, …: one number more than the column has.
+
+    Additions one after another wait for each other: sixteen at a time are a small matrix product.
+    """
+    sums = np.empty(len(column) + 1)
+    sums[0] = 0.0
+    whole = len(column) // _STEPS * _STEPS if len(column) >= _LONG else 0
+    if whole:
+        steps, found = column[:whole].reshape(-1, _STEPS), sums[1 : whole + 1].reshape(-1, _STEPS)
+        size = _ALONE_MATRIX // _STEPS**2
+        for start in range(0, len(steps), size):
+            np.matmul(steps[start : start + size], _UP_TO, out=found[start : start + size])
+        found[1:] += np.cumsum(found[:-1, -1])[:, None]
+    np.cumsum(column[whole:], out=sums[whole + 1 :])
+    sums[whole + 1 :] += sums[whole]
+    return sums
+
+
+def centred(column: Array) -> tuple[float, Array]:
+    """The mean of a column, and the deviations from it.
+
+    The mean of equal numbers is that number, and their deviations are exactly zero.
+    """
+    mean, example = float(np.add.reduce(column)) / len(column), float(column[0])
+    if abs(mean - example) <= _INDISTINCT * abs(mean):
+        mean = example
+    return mean, column - mean
+
+
 class Memory:
     """Means and products of one block's columns: worked out once, whoever asks again."""
 
@@ -52,8 +88,7 @@ class Memory:
         """The mean of a column, and its deviations from it."""
         found = self._centred.get(id(column))
         if found is None:
-            mean = float(np.add.reduce(column)) / len(column)
-            found = self._centred[id(column)] = column, mean, column - mean
+            found = self._centred[id(column)] = column, *centred(column)
         return found[1:]
 
     def product(self, left: Array, right: Array) -> float:
@@ -86,8 +121,8 @@ class Moments(NamedTuple):
         if m > _FEW:
             table = np.asarray(columns)
             mean = table.sum(axis=1) / n
-            centred = table - mean[:, None]
-            return cls(n, mean, products(centred, centred))
+            apart = table - mean[:, None]
+            return cls(n, mean, products(apart, apart))
         memory = memory or Memory()
         columns = list(columns)  # kept: the memory knows a column by its identity
         mean = np.array([memory.centred(column)[0] for column in columns])

@@ -219,13 +219,15 @@ class Pass:
                 target.start()
         # Giant weights may overflow when squared: infinite errors and NaN say so themselves.
         with np.errstate(all="ignore"):
-            before = None
             for batch in self._read(log):
-                if before is not None:
-                    history = self._advanced(history, before)
                 order = order_of(batch) if self.ordered else Order()
-                state = self.step(state, self.rows(batch, history), order)
-                before = batch
+                rows = self.rows(batch, history)
+                state = self.step(state, rows, order)
+                if self.remembers:
+                    history = rows.history_after(self.weighs)
+                else:
+                    history = history._replace(rows=history.rows + len(rows))
+                del batch, rows  # their memory is the next ones'
         return state
 
     def blocks(self, log: Any, points: Sequence[int]) -> Iterator[Rows]:
