@@ -21,6 +21,8 @@ from maillard.evaluation.catalogue import (
     INTERVALS,
     USUAL_ESTIMATORS,
     USUAL_INTERVALS,
+    USUAL_WITH_CONTEXT,
+    WITH_CONTEXT,
 )
 from maillard.logs import schema
 from maillard.policies.catalogue import page
@@ -287,17 +289,14 @@ def _estimators() -> str:
         "for its arm, v = Σ_a π(a) q(a), and λ where weights are cut.",
         "## Estimators",
     ]
-    for name, cls in ESTIMATORS.items():
-        facts = [f"- **formula**: {cls.formula}", f"- **reference**: {cls.reference}"]
-        if not cls.formula or not cls.reference:
-            raise ValueError(f"the estimator {name} has no formula or no reference")
-        if cls.needs_probabilities:
-            facts.append("- **needs**: the probabilities of all arms in every row")
-        if cls.needs_fixed_target:
-            facts.append("- **target**: the same in every row")
-        context = {"no": "none", "yes": "allowed", "model": "with a reward model"}[cls.contextual]
-        facts.append(f"- **context**: {context}")
-        parts += [f"### `{name}`: {cls.title}", text_of(cls, name), "\n".join(facts)]
+    parts += [_estimator(name, cls) for name, cls in ESTIMATORS.items()]
+    parts += [
+        "## Estimators where there is a context",
+        "With a reward model, or a target that is given row by row, these take the place of those "
+        f"of the same name, or are new. Without names: {_codes(USUAL_WITH_CONTEXT)}. What a "
+        "context takes is told in [evaluating a log](../evaluation.md#with-a-context).",
+    ]
+    parts += [_estimator(name, cls) for name, cls in WITH_CONTEXT.items()]
     parts.append("## Intervals")
     for name, interval in INTERVALS.items():
         holds = "at every time at once" if interval.anytime else "at one time, fixed beforehand"
@@ -306,6 +305,30 @@ def _estimators() -> str:
             raise ValueError(f"the interval {name} has no reference")
         parts += [f"### `{name}`: {interval.title}", text_of(interval, name), "\n".join(facts)]
     return "\n\n".join(parts) + "\n"
+
+
+def _estimator(name: str, cls: Any) -> str:
+    if not cls.formula or not cls.reference:
+        raise ValueError(f"the estimator {name} has no formula or no reference")
+    facts = [f"- **formula**: {cls.formula}", f"- **reference**: {cls.reference}"]
+    if cls.needs_probabilities:
+        facts.append("- **needs**: the probabilities of all arms in every row")
+    for_contexts = WITH_CONTEXT.get(name, cls) is cls and cls.contextual != "no"
+    if cls.needs_fixed_target and for_contexts:
+        facts.append("- **target**: the same in every row, or a function of the context")
+    elif cls.needs_fixed_target:
+        facts.append("- **target**: the same in every row")
+    if cls.one_pass:
+        facts.append("- **pieces**: one pass over all rows, without an executor")
+    if cls.rows_at_most:
+        facts.append(f"- **rows**: at most {cls.rows_at_most:,}")
+    context = {
+        "no": "none", "yes": "allowed", "model": "with a reward model", "only": "needed",
+    }[cls.contextual]  # fmt: skip
+    if cls.needs_blind:
+        context += ", if the policy that wrote the log saw none: `blind=True`"
+    facts.append(f"- **context**: {context}")
+    return "\n\n".join([f"### `{name}`: {cls.title}", text_of(cls, name), "\n".join(facts)])
 
 
 def _codes(names: Iterable[str]) -> str:

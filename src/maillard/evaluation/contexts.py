@@ -128,20 +128,28 @@ _ZHAN: Final = StableVariance.reference
 
 
 class StableVarianceSoFar(_VarianceSoFar):
-    """Rounds weighted so that all have the same variance, whatever their context."""
+    """Rounds weighted so that all have the same variance, whatever their context.
+
+    p(x_s, a) is that of round t, as published, where the policy that wrote the log saw no context;
+    else that of round s.
+    """
 
     name = "stable-variance"
-    title = "AIPW, rounds of equal variance"
+    title = "AIPW, rounds of equal variance over earlier contexts"
     formula = f"Σ h (v + w (r − q(A))) / Σ h, {_SO_FAR}^(−1/2)"
     reference = f"{_ZHAN}, non-contextual weights"
     power = 0.5
 
 
 class MinVarianceSoFar(_VarianceSoFar):
-    """Rounds weighted by one over their variance, whatever their context."""
+    """Rounds weighted by one over their variance, whatever their context.
+
+    p(x_s, a) is that of round t, as published, where the policy that wrote the log saw no context;
+    else that of round s.
+    """
 
     name = "min-variance"
-    title = "AIPW, least variance"
+    title = "AIPW, least variance over earlier contexts"
     formula = f"Σ h (v + w (r − q(A))) / Σ h, {_SO_FAR}^(−1)"
     reference = f"{_ZHAN}, non-contextual weights"
     power = 1.0
@@ -156,7 +164,7 @@ class ContextualCADR(_WeightedByPast):
     """
 
     name = "cadr"
-    title = "contextual adaptive doubly robust"
+    title = "contextual adaptive doubly robust, over earlier contexts"
     formula = "Σ D/σ̂ / Σ 1/σ̂, D = v + w (r − q(A))"
     reference = "Bibaut, Dimakopoulou, Kallus, Chambaz and van der Laan (2021)"
     contextual = "model"
@@ -271,7 +279,7 @@ def _variances(targets: Array, p: Array) -> Array:
 
 
 class StableVarianceByContext(_ByContext):
-    """Weights that make the variances of all rounds equal, for each context."""
+    """Each context's rounds weighted so that all have the same variance."""
 
     name = "stable-variance-by-context"
     plain = "stable-variance"
@@ -282,7 +290,7 @@ class StableVarianceByContext(_ByContext):
 
 
 class MinVarianceByContext(_ByContext):
-    """Weights of one over the variance, for each context."""
+    """Each context's rounds weighted by one over their variance."""
 
     name = "min-variance-by-context"
     plain = "min-variance"
