@@ -544,3 +544,18 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     assert done.exit_code == 0
     expected = estimates(data.log, data.target, model=data.model, blind=True)["cadr"]
     assert f'"estimate": {expected.estimate}' in done.output
+
+
+def test_rows_that_were_all_alike_have_no_variance_with_a_context_either() -> None:
+    """One over the root of a rounded zero would be the weight of all rows together."""
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        context, arm = rng.integers(0, 2, 400), rng.integers(0, 2, 400)
+        reward = (rng.random(400) < np.where(arm == context, 0.7, 0.3)).astype(float)
+        target = np.column_stack([1 - context, context]).astype(float)
+        model = np.where(target == 1.0, 0.6, 0.4)
+        log = ArrayLog(2, arm, np.full(400, 0.5), reward)
+        found = estimates(log, target, model=model, blind=True, estimators=["cadr", "aipw"])
+        error = found["aipw"].standard_error
+        assert found["cadr"].estimate == pytest.approx(found["aipw"].estimate, abs=error)
+        assert found["cadr"].standard_error == pytest.approx(error, rel=0.2)

@@ -258,6 +258,33 @@ def test_slow_formulas_agree(seed: int, pi: tuple[float, ...]) -> None:
         assert found[name].standard_error == pytest.approx(error, rel=1e-8, abs=1e-12), name
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_rows_that_were_all_alike_have_no_variance_not_even_a_rounded_one(seed: int) -> None:
+    """CADR in fractions. One over the root of 1e-17 would be the weight of all rows together."""
+    rows, arms, rng = 25, 3, np.random.default_rng(seed)
+    arm, reward = rng.integers(0, arms, rows).tolist(), rng.integers(0, 2, rows).tolist()
+    pi = (Fraction(1, 5), Fraction(3, 10), Fraction(1, 2))
+    totals, pulls = [Fraction(1, 2)] * arms, [1] * arms
+    weights, scores, none = [], [], 0
+    for t in range(rows):
+        q = [total / n for total, n in zip(totals, pulls)]
+        v = sum(x * y for x, y in zip(pi, q))
+        terms = [v + 3 * pi[arm[s]] * (reward[s] - q[arm[s]]) for s in range(t)]
+        mean = sum(terms) / max(t, 1)
+        variance = sum((term - mean) ** 2 for term in terms) / max(t, 1)
+        none += variance == 0
+        weights.append(1.0 / math.sqrt(variance) if variance else 0.0)
+        scores.append(float(v + 3 * pi[arm[t]] * (reward[t] - q[arm[t]])))
+        totals[arm[t]] += reward[t]
+        pulls[arm[t]] += 1
+    assert none >= 2
+    log = as_log(np.array(arm), np.array(reward), np.full((rows, arms), 1 / 3))
+    target = {a: float(x) for a, x in enumerate(pi)}
+    found = estimates(log, target, estimators="cadr")["cadr"].estimate
+    expected = math.fsum(h * d for h, d in zip(weights, scores)) / math.fsum(weights)
+    assert found == pytest.approx(expected, rel=1e-9)
+
+
 @pytest.mark.parametrize("arms", [2, 12])
 def test_many_arms_take_the_other_path_to_the_same_numbers(
     arms: int, monkeypatch: pytest.MonkeyPatch

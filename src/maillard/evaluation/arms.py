@@ -24,6 +24,9 @@ from .rows import FEW, Rows, added
 _CACHED: Final = 1 << 15
 #: How far the mean of equal numbers can be from them, relatively, when they are added up in turn.
 _INDISTINCT: Final = 2.0**-36
+#: A variance below this share of the second moment is rounding: zero, as when all rows before are
+#: alike. One over its root would outweigh all other rounds.
+_ROUNDING: Final = 1e-12
 #: Rows that are worked on at a time, at least, however many arms there are.
 _SHORTEST: Final = 256
 
@@ -366,12 +369,17 @@ class CADR(Ratio):
         squared /= earlier
         likely += missed
         likely /= earlier
-        likely *= likely
-        squared -= likely
-        return squared
+        return central(squared, likely)
 
     def finish(self, state: Moments) -> Point:
         return super().finish(state) if state.mean[0] > 0.0 else Point(math.nan, math.nan)
+
+
+def central(second: Array, first: Array) -> Array:
+    """Variances from second and first moments; exactly zero where no more than rounding is left."""
+    variance = second - first * first
+    variance[variance <= _ROUNDING * second] = 0.0
+    return variance
 
 
 def _lengths(positions: NDArray[np.intp], rows: int) -> NDArray[np.intp]:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 
-from .arms import held
+from .arms import central, held
 from .estimators import (
     Estimator,
     Point,
@@ -195,8 +195,8 @@ class ContextualCADR(_WeightedByPast):
             second += p * squared + 2.0 * crossed
             second += np.where(spread == 0.0, 0.0, spread / p)  # an arm that nobody wants
         earlier = state.rows + np.arange(n)
-        sigma = second / earlier - (first / earlier) ** 2
-        return 1.0 / np.sqrt(sigma), state.rows + n, after
+        sigma = np.sqrt(central(second / earlier, first / earlier))
+        return 1.0 / sigma, state.rows + n, after
 
 
 class _Kept(NamedTuple):
