@@ -79,9 +79,11 @@ class ArrayLog:
                 None if every is None else every[part],
             )
 
-    def pieces(self, count: int) -> list["ArrayLog"]:
-        """Consecutive parts, `count` at most."""
-        ends = np.linspace(0, self.rows, min(count, max(self.rows, 1)) + 1).astype(int)
+    def pieces(self, count: int, first: float = 1.0) -> list["ArrayLog"]:
+        """Consecutive parts, `count` at most, the first so many times as long as the others."""
+        each = self.rows / (first + count - 1.0)
+        ends = [0, *(int((first + i) * each) for i in range(count - 1)), self.rows]
+        ends = sorted(set(ends)) if self.rows else [0, 0]
         return [self._part(int(start), int(stop)) for start, stop in itertools.pairwise(ends)]
 
     def _part(self, start: int, stop: int) -> "ArrayLog":

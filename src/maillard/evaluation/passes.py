@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .diagnostics import Diagnostics
 from .estimators import Estimator
@@ -193,21 +194,19 @@ class Pass:
             found[0].other = found[1]
         return found[0]
 
-    def _advanced(self, history: History, batch: Batch) -> History:
-        if not self.remembers:
-            return history._replace(rows=history.rows + len(batch.arm))
-        return history + History.of(
-            batch.arm, batch.propensity, batch.reward, self.arms, self.weighs
-        )
-
     def history(self, log: Any) -> History:
         """What the rows of a piece add to the history of later ones; it needs few columns."""
         history = History.empty(self.arms)
-        columns = () if self.run is None else ("run",)
         with np.errstate(all="ignore"):
-            for whole in log.batches(size=BATCH, columns=columns):
+            if self.run is None and not self.weighs and hasattr(log, "outcomes"):
+                for arm, reward in log.outcomes(BATCH):
+                    history += History.of_outcomes(arm, reward, self.arms)
+                return history
+            for whole in log.batches(size=BATCH, columns=() if self.run is None else ("run",)):
                 for batch in self._blocks(whole):
-                    history = self._advanced(history, batch)
+                    history += History.of(
+                        batch.arm, batch.propensity, batch.reward, self.arms, self.weighs
+                    )
         return history
 
     def piece(self, log: Any, history: History | None = None) -> State:
@@ -230,6 +229,11 @@ class Pass:
                 del batch, rows  # their memory is the next ones'
         return state
 
+    def _share(self) -> float:
+        """About how much of the work on a piece it is to add up its history, as was measured."""
+        learning = sum(e.predicts and e.name != "dm" for e in self.estimators.values())
+        return 1.0 / (4.0 + learning)
+
     def blocks(self, log: Any, points: Sequence[int]) -> Iterator[Rows]:
         """The rows once more, in blocks that end at the given numbers of rows, without a past."""
         history = History.empty(self.arms)
@@ -251,9 +255,11 @@ class Pass:
         together = any(t is not None and t.ordered for t in (self.target, self.versus))
         if executor is None or together or pieces < 2:
             return self.piece(log)
-        parts = log.pieces(pieces)
-        start = History.empty(self.arms)
         looks_back = self.remembers or self.run is not None
+        # While the first piece is worked on, it is also added up for those that come after it: they
+        # start later, and so are shorter.
+        parts = log.pieces(pieces, 1.0 / (1.0 - self._share()) if looks_back else 1.0)
+        start = History.empty(self.arms)
         # A piece is handed out as soon as all before it are known, the first at once.
         added = [executor.submit(self.history, part) for part in parts[:-1] if looks_back]
         futures = []
@@ -323,26 +329,41 @@ def order_of(batch: Batch) -> Order:
     names = [] if batch.table is None else batch.table.schema.names
     if "round" not in names or not len(batch.arm):
         return Order()
-    rounds = numbers(batch, "round").astype(np.int64)
-    runs = numbers(batch, "run").astype(np.int64) if "run" in names else np.zeros_like(rounds)
-    if "run" not in names:
-        runs[1:] = np.cumsum((rounds[1:] < rounds[:-1]) & (rounds[1:] == 1))
-    same = runs[1:] == runs[:-1]
-    falls = same & (rounds[1:] < rounds[:-1])
+    rounds, run, starts = _whole(batch, "round"), (-1, -1), 0
+    # Only where the round does not rise there is something to look at.
+    before = np.flatnonzero(rounds[1:] <= rounds[:-1])
+    at = before + 1
+    falls, same = rounds[at] < rounds[before], rounds[at] == rounds[before]
+    if "run" in names:
+        runs = _whole(batch, "run")
+        run = int(runs[0]), int(runs[-1])
+        starts = int(np.count_nonzero(runs[1:] != runs[:-1]))
+        goes_on = runs[at] == runs[before]
+        falls, same = falls & goes_on, same & goes_on
+    else:
+        again = falls & (rounds[at] == 1)
+        starts, falls = int(np.count_nonzero(again)), falls & ~again
     if falls.any():
-        at = int(np.argmax(falls)) + 1
-        raise ValueError(_unsorted(batch.first_row + at, int(rounds[at]), int(rounds[at - 1])))
-    twice = same & (rounds[1:] == rounds[:-1]) & (batch.arm[1:] == batch.arm[:-1])
-    twice &= (batch.reward[1:] == batch.reward[:-1]) & (
-        batch.propensity[1:] == batch.propensity[:-1]
-    )
-    named = "run" in names
+        row = int(at[np.argmax(falls)])
+        raise ValueError(_unsorted(batch.first_row + row, int(rounds[row]), int(rounds[row - 1])))
+    twice = same
+    for column in (batch.arm, batch.reward, batch.propensity) if len(at) else ():
+        twice = twice & (column[at] == column[before])
     return Order(
-        (int(runs[0]) if named else -1, int(rounds[0])),
-        (int(runs[-1]) if named else -1, int(rounds[-1])),
-        1 + int(np.count_nonzero(~same)),
+        (run[0], int(rounds[0])),
+        (run[1], int(rounds[-1])),
+        1 + starts,
         int(np.count_nonzero(twice)),
     )
+
+
+def _whole(batch: Batch, column: str) -> NDArray[np.int64]:
+    """A column of whole numbers."""
+    found = batch.table.column(column)
+    if found.null_count == 0 and str(found.type) == "int64":
+        whole: NDArray[np.int64] = found.to_numpy()
+        return whole
+    return numbers(batch, column).astype(np.int64)
 
 
 def joined(left: Order, right: Order) -> Order:

@@ -100,14 +100,19 @@ class History(NamedTuple):
         """What these rows add."""
         if weighs and arms <= FEW:
             return cls._one_by_one(arm, propensity, reward, arms)
-        pulls = counted(arm, arms)
-        totals = added(arm, reward, arms)
+        found = cls.of_outcomes(arm, reward, arms)
         if not weighs:
-            return cls(len(arm), pulls, totals, np.zeros((3, arms)))
+            return found
         inverse = 1.0 / propensity
         columns = (inverse, inverse * reward, inverse * reward**2)
         sums = np.array([added(arm, column, arms) for column in columns])
-        return cls(len(arm), pulls, totals, sums)
+        return found._replace(inverse=sums)
+
+    @classmethod
+    def of_outcomes(cls, arm: Codes, reward: Array, arms: int) -> "History":
+        """The same without the sums that take propensities."""
+        pulls, totals = counted(arm, arms), added(arm, reward, arms)
+        return cls(len(arm), pulls, totals, np.zeros((3, arms)))
 
     @classmethod
     def _one_by_one(cls, arm: Codes, propensity: Array, reward: Array, arms: int) -> "History":

@@ -243,7 +243,7 @@ class DsjsonSource:
         if lines:
             yield self._batch(lines, columns)
 
-    def pieces(self, count: int) -> list[Source]:
+    def pieces(self, count: int, first: float = 1.0) -> list[Source]:
         """Text is read from its beginning."""
         return [self]
 

@@ -4,8 +4,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from ..tables import Framed
 from . import checks
@@ -120,19 +122,22 @@ class Log(Framed):
         """Lines that were read and are no decisions, by reason: of dsjson files only."""
         return dict(getattr(self.source, "skipped", {}))
 
-    def pieces(self, count: int) -> list["Log"]:
-        """Consecutive parts, `count` at most, for as many workers; each says its first row."""
-        found, first = [], self.first_row
-        for source in self.source.pieces(count):
+    def pieces(self, count: int, first: float = 1.0) -> list["Log"]:
+        """Consecutive parts, `count` at most, for as many workers; each says its first row.
+
+        They are about equally long, but for the first, which is `first` times as long.
+        """
+        found, row = [], self.first_row
+        for source in self.source.pieces(count, first):
             piece = Log(
                 source,
                 arms=self.arms,
                 metadata=self.metadata,
                 check=self.check_rows,
-                first_row=first,
+                first_row=row,
             )
             found.append(piece)
-            first += source.rows or 0
+            row += source.rows or 0
         return found
 
     def batches(
@@ -178,6 +183,18 @@ class Log(Framed):
             self._rows = first - self.first_row
         if reports:
             raise ValueError(self._complaint(reports))
+
+    def outcomes(self, size: int = SIZE) -> Iterator[tuple[NDArray[np.int32], NDArray[np.float64]]]:
+        """Arms, as positions in `arms`, and rewards, at most `size` at a time.
+
+        Rows are not looked through: who reads them this way reads them with `batches` as well. What
+        is none of the arms is taken for the first.
+        """
+        coder = Coder(self.arms)
+        for table in self.source.batches(["arm", "reward"], size):
+            if table.num_rows:
+                arm = coder(table.column("arm"))
+                yield np.maximum(arm, 0), numbers(table.column("reward"))
 
     def check(self) -> "Log":
         """Read all of it and raise a ValueError that names the first rows that cannot be right."""

@@ -32,17 +32,26 @@ class Source(Protocol):
     def batches(self, columns: Sequence[str], size: int) -> Iterator[pa.RecordBatch]:
         """All rows, those columns in that order, at most `size` at a time."""
 
-    def pieces(self, count: int) -> list["Source"]:
-        """Consecutive parts, `count` at most, that together are the whole."""
+    def pieces(self, count: int, first: float = 1.0) -> list["Source"]:
+        """Consecutive parts, `count` at most, that together are the whole.
+
+        The first is to be so many times as long as the others, which are alike.
+        """
 
 
-def cut(sizes: Sequence[int], count: int) -> list[slice]:
-    """Consecutive slices, `count` at most and none empty, of about equal sums of sizes."""
+def cut(sizes: Sequence[int], count: int, first: float = 1.0) -> list[slice]:
+    """Consecutive slices, `count` at most and none empty, of about equal sums of sizes.
+
+    The first is to be so many times as long as the others.
+    """
     found: list[slice] = []
-    total, done, start = sum(sizes), 0, 0
+    each, done, start = sum(sizes) / (first + count - 1.0), 0, 0
     for stop, size in enumerate(sizes, 1):
         done += size
-        if done * count >= total * (len(found) + 1) or stop == len(sizes):
+        last = stop == len(sizes)
+        # Half of the next one is the most by which a slice may be too short.
+        enough = (first + len(found)) * each - (0.0 if last else 0.5 * sizes[stop])
+        if last or (done >= enough and len(found) < count - 1):
             found.append(slice(start, stop))
             start = stop
     return found
@@ -69,8 +78,9 @@ class TableSource:
     def batches(self, columns: Sequence[str], size: int) -> Iterator[pa.RecordBatch]:
         yield from self.table.select(list(columns)).to_batches(max_chunksize=size)
 
-    def pieces(self, count: int) -> list[Source]:
-        edges = [self.rows * i // count for i in range(count + 1)]
+    def pieces(self, count: int, first: float = 1.0) -> list[Source]:
+        each = self.rows / (first + count - 1.0)
+        edges = [0, *(int((first + i) * each) for i in range(count - 1)), self.rows]
         return [
             TableSource(self.table.slice(start, stop - start), self.name)
             for start, stop in itertools.pairwise(edges)
@@ -91,7 +101,7 @@ class StreamSource:
         for batch in self.stream.to_batches(columns=list(columns), batch_size=size):
             yield from sliced(batch, size)
 
-    def pieces(self, count: int) -> list[Source]:
+    def pieces(self, count: int, first: float = 1.0) -> list[Source]:
         return [self]
 
 
@@ -125,8 +135,8 @@ class FileSource(abc.ABC):
     def rows(self) -> int:
         return sum(part.rows for part in self.parts)
 
-    def pieces(self, count: int) -> list[Source]:
-        slices = cut([part.rows for part in self.parts], count)
+    def pieces(self, count: int, first: float = 1.0) -> list[Source]:
+        slices = cut([part.rows for part in self.parts], count, first)
         return [type(self)(self.parts[one], self.schema, self.name) for one in slices] or [self]
 
     def batches(self, columns: Sequence[str], size: int) -> Iterator[pa.RecordBatch]:

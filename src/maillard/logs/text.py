@@ -133,7 +133,7 @@ class _TextSource:
                         ) from None
                     yield from sliced(self._shaped(batch, columns), size)
 
-    def pieces(self, count: int) -> list[Source]:
+    def pieces(self, count: int, first: float = 1.0) -> list[Source]:
         """Text is read from its beginning."""
         return [self]
 
