@@ -17,7 +17,7 @@ from .estimators import (
     standard_error,
     wanted,
 )
-from .moments import Array, Moments, centred, dot, products
+from .moments import Array, Moments, centred, dot, products, running
 from .rows import FEW, Rows, added
 
 #: Numbers in an [arms, rows] array that is worked on at a time: a few of them stay in the cache.
@@ -341,24 +341,22 @@ class CADR(Ratio):
         likely, missed, squared = np.zeros(n), np.zeros(n), np.zeros(n)
         for a, (pi, mine) in enumerate(zip(self.setting.weights, rows.by_arm)):
             p, lengths = rows.probabilities[a], _lengths(mine, n)
-            each, reward = 1.0 / np.take(rows.propensity, mine), np.take(rows.reward, mine)
-            paid = each * reward
-            # As the parts of complex numbers two columns are added up in the time of one.
-            sums = np.empty(len(mine) + 1, dtype=np.complex128)
-            sums[0] = complex(*history.inverse[:2, a])
-            sums.real[1:], sums.imag[1:] = each, paid
-            np.cumsum(sums, out=sums)
-            ones, totals = sums.real, sums.imag
+            paid = rows.paid[a]
+            column = 1.0 / np.take(rows.propensity, mine)
+            ones = running(column)
+            ones += history.inverse[0, a]
             likely += np.repeat(ones, lengths) * p
             if pi == 0.0:
                 continue
-            squares = np.empty(len(mine) + 1)
-            squares[0] = history.inverse[2, a]
-            np.multiply(paid, reward, out=squares[1:])
-            np.cumsum(squares, out=squares)
+            column *= paid
+            totals = running(column)
+            totals += history.inverse[1, a]
+            column *= paid
+            squares = running(column)
+            squares += history.inverse[2, a]
             q = np.empty(len(mine) + 1)
             np.take(rows.predicted, mine, out=q[:-1])
-            q[-1] = history.totals[a] + rows.prior + reward.sum()
+            q[-1] = history.totals[a] + rows.prior + paid.sum()
             q[-1] /= history.pulls[a] + len(q)
             miss = totals - q * ones
             missed += np.repeat(pi * miss, lengths)
