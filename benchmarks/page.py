@@ -84,9 +84,7 @@ through the policy's online form where the engine cannot.
 
 ## Many arms
 
-{arms_rounds:,} rounds after each arm has been pulled once. Thompson sampling pays more for arms
-that have been pulled once or twice, as most of 1,000 arms have by then: Beta variates of small
-shapes are rejected more often.
+{arms_rounds:,} rounds after each arm has been pulled once.
 
 {arms}
 

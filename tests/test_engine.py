@@ -274,7 +274,7 @@ def test_normal_variates() -> None:
     assert abs((sample**4).mean() - 3.0) < 6.0 * (96.0 / sample.size) ** 0.5
 
 
-@pytest.mark.parametrize("shape", [0.5, 1.0, 3.7, 250.0, 1e6])
+@pytest.mark.parametrize("shape", [0.5, 1.0, 1.5, 3.7, 250.0, 1e6])
 def test_gamma_variates(shape: float) -> None:
     from scipy import stats
 
@@ -283,13 +283,39 @@ def test_gamma_variates(shape: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("a", "b"), [(0.5, 0.5), (0.5, 30.0), (1.5, 2.5), (4.5, 400.5), (1e5, 3e4), (0.01, 0.2)]
+    ("a", "b"),
+    [
+        *((0.5, 0.5), (0.5, 30.0), (1.0, 1.0), (1.0, 1.5), (1.5, 0.5), (1.5, 2.5), (0.2, 1.5)),
+        *((4.5, 400.5), (1e5, 3e4), (0.01, 0.2)),
+    ],
 )
 def test_beta_variates(a: float, b: float) -> None:
     from scipy import stats
 
     sample = many(fill_beta, "void(uint64[::1], float64, float64, float64[:, ::1])", a, b)
     check_law(sample, stats.beta(a, b).cdf)
+
+
+def fill_betas(rng: Any, a: Any, b: Any, out: Any) -> None:
+    work = np.empty((5, LANES))
+    betas(rng, a, b, out, work[0], work[1], work[2], work[3], work[4])
+
+
+def test_a_variate_is_the_same_whatever_the_others_are() -> None:
+    """Rejections, and shapes with a way of their own, leave the other lanes alone."""
+    fill = build(fill_betas, "void(uint64[::1], float64[::1], float64[::1], float64[::1])")
+    numbers = np.random.default_rng(5)
+    shapes = np.array([0.2, 0.5, 1.0, 1.5, 2.0, 2.5, 7.5, 300.0])
+    for _ in range(2 if compiled.disabled() else 20):
+        start = numbers.integers(0, 2**63, WORDS).astype(np.uint64)
+        a, b = numbers.choice(shapes, (2, LANES))
+        mixed, after, alone = np.empty(LANES), start.copy(), np.empty(LANES)
+        fill(after, a, b, mixed)
+        for lane in range(LANES):
+            rng = start.copy()
+            fill(rng, np.full(LANES, a[lane]), np.full(LANES, b[lane]), alone)
+            assert alone[lane] == mixed[lane]
+            assert np.array_equal(rng[lane::LANES], after[lane::LANES])
 
 
 def test_plain_python_takes_the_same_steps() -> None:
