@@ -280,6 +280,12 @@ def test_tasks_leave_files_and_are_not_done_twice(
 
 
 @pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """What puts the numbers together."""
+    return module(monkeypatch, "coverage_data")
+
+
+@pytest.fixture
 def data() -> Any:
     """What was measured."""
     return json.loads((ROOT / "docs" / "coverage.json").read_text(encoding="utf-8"))
@@ -289,9 +295,9 @@ def test_the_page_is_made_of_its_data(pages: ModuleType, data: Any) -> None:
     assert pages.page(data) == (ROOT / "docs" / "coverage.md").read_text(encoding="utf-8")
 
 
-def test_what_is_recommended_is_read_off_the_table(pages: ModuleType, data: Any) -> None:
+def test_what_is_recommended_is_read_off_the_table(measured: ModuleType, data: Any) -> None:
     """Of what covers in every cell of learning policies, the narrowest; then without the policy."""
-    every = [s for s in (pages.summary(data, pair) for pair in pages.pairs_of(data)) if s]
+    every = [s for s in (measured.summary(data, pair) for pair in measured.pairs_of(data)) if s]
     sound = [s for s in every if s.enough == s.cells >= 48]
     sound.sort(key=lambda s: s.width)
     assert sound[0].pair == "dm policy-bootstrap"
@@ -301,9 +307,9 @@ def test_what_is_recommended_is_read_off_the_table(pages: ModuleType, data: Any)
     assert verdicts._WITHOUT_CONTEXT[0] == tuple(sound[0].pair.split())
     assert verdicts._WITHOUT_CONTEXT[1] == tuple(others[0].split())
     # Where rounds are independent the textbook's interval is no wider, and covers.
-    for one in pages.seen(data, "dm t", learning=False):
+    for one in measured.seen(data, "dm t", learning=False):
         if one.policy == "uniform":
-            assert one.coverage >= pages.ENOUGH - 0.015
+            assert one.coverage >= measured.ENOUGH - 0.015
 
 
 def test_sequences_miss_no_more_than_they_promise(data: Any) -> None:
@@ -320,7 +326,7 @@ def test_sequences_miss_no_more_than_they_promise(data: Any) -> None:
         assert round(share * logs) <= stats.binom.isf(1e-6 / len(found), logs, 0.05)
 
 
-def test_page_of_a_few_numbers(pages: ModuleType) -> None:
+def test_page_of_a_few_numbers(pages: ModuleType, measured: ModuleType) -> None:
     """Least, mean and relative width over the cells of learning policies."""
     cells = {
         "KL-MS 0.2, 0.25 1000": {
@@ -332,13 +338,13 @@ def test_page_of_a_few_numbers(pages: ModuleType) -> None:
         "uniform 0.2, 0.25 1000": {"arms": {"uniform": {"dm kt": [0.1, 9.0, 50]}}},
     }
     few = {"cells": cells}
-    found = pages.summary(few, "dm kt")
+    found = measured.summary(few, "dm kt")
     assert (found.cells, found.enough, found.logs) == (2, 2, 50)
     assert found.least.place == "KL-MS, (0.2, 0.25), T = 1,000, arm 0"
     assert found.mean == pytest.approx(0.985)
     assert found.width == pytest.approx(math.sqrt(2.0))
-    assert pages.summary(few, "dm normal").enough == 1
-    assert pages.summary(few, "aipw t") is None
+    assert measured.summary(few, "dm normal").enough == 1
+    assert measured.summary(few, "aipw t") is None
     assert "| `dm` `kt`" in pages.overview(few)
     assert "97.0 · 0.4" in pages.settings(few, "KL-MS", "arm 0")
 
@@ -361,7 +367,7 @@ def test_what_the_page_says_of_weighted_estimators(pages: ModuleType) -> None:
     assert "`aipw` `t`, does in 1 of 2." in pages.of_weighted(two)
 
 
-def test_new_files_replace_what_was_measured_before(pages: ModuleType, tmp_path: Path) -> None:
+def test_new_files_replace_what_was_measured_before(measured: ModuleType, tmp_path: Path) -> None:
     """Task by task; CPU time of which it is not known what it was spent on is kept till the end."""
 
     def write(task: str, share: float, cpu: float) -> None:
@@ -378,14 +384,14 @@ def test_new_files_replace_what_was_measured_before(pages: ModuleType, tmp_path:
     }
     write(f"arms {name}", 0.25, 3.04)
     write("more ten arms", 1 / 3, 2.0)
-    found = pages.gathered(tmp_path, before)
+    found = measured.gathered(tmp_path, before)
     assert found["cells"][name] == {"arms": {"uniform": {"dm kt": [0.25, 0.2, 50]}}, "ever": old}
     assert found["cells"]["another"] == {"rows": old}
     assert found["more"] == {"ten arms": {"uniform": {"dm kt": [0.33333, 0.2, 50]}}}
     expected = {"earlier": 100, "rows another": 7.0, f"arms {name}": 3.0, "more ten arms": 2.0}
     assert found["cpu"] == expected
-    assert pages.minutes(found) == 2
+    assert measured.minutes(found) == 2
     write(f"ever {name}", 0.0, 1.0)
-    found = pages.gathered(tmp_path, found)
+    found = measured.gathered(tmp_path, found)
     assert "earlier" not in found["cpu"]
-    assert pages.gathered(tmp_path)["cells"].keys() == {name}
+    assert measured.gathered(tmp_path)["cells"].keys() == {name}
