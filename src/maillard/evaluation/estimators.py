@@ -390,7 +390,7 @@ class _PolicyWeighted(Ratio):
     power: ClassVar[float] = 1.0
 
     def columns(self, rows: Rows) -> Sequence[Array]:
-        h = variance_of(rows) ** -self.power
+        h = weights_of(variance_of(rows), self.power)
         return [h, h * doubly_robust(rows)]
 
     def finish(self, state: Moments) -> Point:
@@ -399,11 +399,10 @@ class _PolicyWeighted(Ratio):
 
 def doubly_robust(rows: Rows) -> Array:
     """D = v + w (r − q(A)) of every row for the target or, of a contrast, for the difference."""
-    score = rows.value + rows.weight * (rows.reward - rows.predicted)
-    if rows.other is None:
-        return score
-    other = rows.other
-    return score - (other.value + other.weight * (rows.reward - other.predicted))
+    score = rows.reward - rows.predicted
+    score *= rows.weight
+    score += rows.value
+    return score if rows.other is None else score - doubly_robust(rows.other)
 
 
 def wanted(rows: Rows) -> Array:
@@ -423,17 +422,32 @@ def _columns(distribution: Array) -> Array:
     return distribution if distribution.ndim == 2 else distribution[:, None]
 
 
+def weights_of(variance: Array, power: float) -> Array:
+    """The variance to the power of −1 or −½."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if power == 0.5:
+            np.sqrt(variance, out=variance)
+        return np.asarray(np.divide(1.0, variance, out=variance))
+
+
 def variance_of(rows: Rows) -> Array:
-    """Σ_a d(a)²/p(a) of every row for the target or, of a contrast, for the difference d."""
-    if rows.other is None:
-        return rows.variance
-    difference = wanted(rows)
-    both = Rows(
-        rows.first, rows.arm, rows.propensity, rows.reward, rows.probabilities,
-        difference[:, 0] if difference.shape[1] == 1 else difference,
-        rows.target, rows.history, rows.prior,
-    )  # fmt: skip
-    return both.variance
+    """Σ_a d(a)²/p(a) of every row for the target or, of a contrast, for the difference d.
+
+    It is what a row adds to the variance of an estimate; ∞ where it is impossible.
+    """
+    assert rows.probabilities is not None
+    found, term = np.zeros(len(rows)), np.empty(len(rows))
+    with np.errstate(divide="ignore", over="ignore"):
+        for d, p in zip(wanted(rows), rows.probabilities):
+            if len(d) == 1:
+                if d[0] == 0.0:  # an arm that is not wanted may be impossible
+                    continue
+                np.divide(d * d, p, out=term)
+            else:
+                term[:] = 0.0
+                np.divide(d * d, p, out=term, where=d != 0.0)
+            found += term
+    return found
 
 
 class StableVariance(_PolicyWeighted):
