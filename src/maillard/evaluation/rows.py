@@ -260,20 +260,6 @@ class Rows:
         weight = self.possible.weight
         return float(np.maximum.reduce(weight)) if len(weight) else -math.inf
 
-    @cached_property
-    def variance(self) -> Array:
-        """Σ_a π(a)²/p(a), what a row adds to the variance of an estimate; ∞ where impossible."""
-        assert self.probabilities is not None
-        assert self.distribution is not None
-        squared = self.distribution**2
-        if squared.ndim == 1:
-            squared = squared[:, None]
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            terms = squared / self.probabilities
-        if np.isnan(terms).any():  # 0/0: an arm that neither plays
-            terms = np.where(squared == 0.0, 0.0, terms)
-        return np.asarray(terms.sum(axis=0))
-
     # ------------------------------------------------------------------------ what is predicted
 
     @cached_property
