@@ -14,9 +14,11 @@ error. Colours appear on a terminal only, and not where `NO_COLOR` is set.
 # Each command is a file in `commands`, imported when it is called, and imports of anything heavy
 # stand inside the commands, so that `maillard --help` answers at once.
 
+import contextlib
 import importlib
 import warnings
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import IO, Any, Final
 
 import click
 
@@ -35,8 +37,34 @@ COMMANDS: Final = {
 }
 
 
+class _Misuse(click.ClickException):
+    """What is wrong with the words of a command, in one line instead of click's four."""
+
+    exit_code = 2
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        _say(self.message)
+
+
+@contextlib.contextmanager
+def _words_checked() -> Iterator[None]:
+    """Turns click's complaints into lines that say where there is help."""
+    try:
+        yield
+    except click.exceptions.NoArgsIsHelpError:
+        raise  # it is the help
+    except click.UsageError as error:
+        command = error.ctx.command_path if error.ctx is not None else "maillard"
+        reason = error.format_message().rstrip(".")
+        raise _Misuse(f"{reason} (see `{command} --help`)") from None
+
+
 class _Commands(click.Group):
     """Finds commands by their files, and says in one line what went wrong in them."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        with _words_checked():
+            return super().make_context(*args, **kwargs)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -56,7 +84,8 @@ class _Commands(click.Group):
         try:
             with warnings.catch_warnings():
                 warnings.showwarning = lambda message, *_, **__: _say(str(message))
-                return super().invoke(ctx)
+                with _words_checked():
+                    return super().invoke(ctx)
         except BrokenPipeError:
             raise  # the reader has gone; click ends quietly
         except KeyboardInterrupt:
