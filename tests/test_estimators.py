@@ -298,6 +298,22 @@ def test_many_arms_take_the_other_path_to_the_same_numbers(
         assert one.estimate == pytest.approx(before[name].estimate, rel=1e-12)
 
 
+@pytest.mark.parametrize("arms", [2, 7])
+def test_the_history_of_few_arms_is_that_of_many(
+    arms: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arm, reward, probabilities = learning_log(6, rows=500, arms=arms)
+    own = probabilities[np.arange(500), arm]
+    few = passes.History.of(arm, own, reward, arms)
+    monkeypatch.setattr("maillard.evaluation.rows.FEW", 1)
+    many = passes.History.of(arm, own, reward, arms)
+    for a, b in zip(few[1:], many[1:]):
+        np.testing.assert_allclose(a, b, rtol=1e-13)
+    each = [(arm == a, power) for power in range(3) for a in range(arms)]
+    exact = [math.fsum(reward[mine] ** power / own[mine]) for mine, power in each]
+    np.testing.assert_allclose(few.inverse.ravel(), exact, rtol=1e-13)
+
+
 def test_two_arms_need_no_column_of_probabilities() -> None:
     arm, reward, probabilities = learning_log(7, arms=2)
     whole = estimates(as_log(arm, reward, probabilities))
