@@ -23,7 +23,7 @@ from .targets import Target, numbers
 #: done once for a block does not show.
 BLOCK: Final = 1 << 16
 #: Numbers in a block's [arms, rows] arrays, at most.
-_NUMBERS: Final = 1 << 17
+_NUMBERS: Final = 1 << 19
 #: Rows that a log hands over at a time.
 BATCH: Final = 1 << 16
 #: Bytes of columns that are given back and wanted again for every block.
@@ -96,15 +96,20 @@ class Pass:
 
     def _read(self, log: Any) -> Iterator[Batch]:
         columns = self.columns(log.columns)
-        for batch in log.batches(size=BATCH, probabilities=self.probabilities, columns=columns):
+        size = min(BATCH, self._size)
+        for batch in log.batches(size=size, probabilities=self.probabilities, columns=columns):
             yield from self._blocks(batch)
+
+    @property
+    def _size(self) -> int:
+        """Rows in a block."""
+        return max(256, min(BLOCK, _NUMBERS // self.arms)) if self.probabilities else BLOCK
 
     def _blocks(self, batch: Batch) -> Iterator[Batch]:
         """Pieces of a batch that fit into the cache, without the rows of other runs."""
         if self.run is not None:
             batch = _of_run(batch, self.run)
-        size = max(256, min(BLOCK, _NUMBERS // self.arms)) if self.probabilities else BLOCK
-        n = len(batch.arm)
+        size, n = self._size, len(batch.arm)
         if n <= size:
             if n:
                 yield batch

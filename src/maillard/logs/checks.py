@@ -97,16 +97,19 @@ def _findings(batch: Batch, arms: int, low: float, high: float) -> Iterator[_Fin
 def _of_probabilities(batch: Batch, arms: int) -> Iterator[_Finding]:
     every = batch.probabilities
     assert every is not None
-    totals = _sums(every)
+    columns = every.T  # each arm's probabilities, one beside the other in memory
+    totals = columns.sum(axis=0)
     negative = np.zeros(len(every), dtype=bool)
-    if arms and not every.min() >= 0.0:  # of the whole: by row it takes a hundred times as long
-        negative = ~(every.min(axis=1) >= 0.0)
+    if arms and not columns.min() >= 0.0:
+        negative = ~(columns.min(axis=0) >= 0.0)
     yield negative, lambda i: "a probability is negative or NaN"
     off = ~(np.abs(totals - 1.0) <= SUM + 1e-7 * arms)
     yield off & ~negative, lambda i: f"the probabilities sum to {totals[i]:.9g}, not to 1"
     if not arms:
         return
-    own = np.take(every, np.arange(0, every.size, arms) + np.maximum(batch.arm, 0))
+    rows = len(every)
+    places = np.maximum(batch.arm, 0) * np.int64(rows) + np.arange(rows)
+    own = np.take(columns.reshape(-1), places)
     p = batch.propensity
     # An inequality that NaN does not fulfil would name a missing propensity twice.
     differs = (np.abs(own - p) > EACH * p) & (batch.arm >= 0)
@@ -114,11 +117,3 @@ def _of_probabilities(batch: Batch, arms: int) -> Iterator[_Finding]:
         differs,
         lambda i: f"propensity {p[i]:.9g} is not the arm's probability, {own[i]:.9g}",
     )
-
-
-def _sums(every: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The sum of each row, which `sum` would find one short row after the other."""
-    if every.shape[1] in (2, 3):
-        totals = every[:, 0] + every[:, 1]
-        return totals + every[:, 2] if every.shape[1] == 3 else totals
-    return np.asarray(np.einsum("ij->i", every))

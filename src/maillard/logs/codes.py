@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 #: Integer labels that lie no further apart are looked up in a table.
 _SPAN: Final = 1 << 16
+#: Numbers whose order in memory is changed at a time.
+_TURNED: Final = 1 << 14
 
 
 class Coder:
@@ -124,6 +126,16 @@ def matrix(column: pa.Array, width: int) -> NDArray[np.float64] | None:
     elif not np.all(pc.list_value_length(column).to_numpy(zero_copy_only=False) == width):
         return None
     return numbers(column.flatten()).reshape(rows, width)
+
+
+def by_column(table: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The same numbers, with each column in one piece of memory."""
+    rows, width = table.shape
+    columns = np.empty((width, rows))
+    step = max(1, _TURNED // max(width, 1))
+    for start in range(0, rows, step):  # a few rows, which stay in the cache for all columns
+        columns[:, start : start + step] = table[start : start + step].T
+    return columns.T
 
 
 def is_text(kind: pa.DataType) -> bool:

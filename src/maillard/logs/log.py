@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..tables import Framed
 from . import checks
-from .codes import Coder, is_lists, is_number, is_text, labels_in, matrix, numbers
+from .codes import Coder, by_column, is_lists, is_number, is_text, labels_in, matrix, numbers
 from .opening import opened
 from .schema import NEEDED, Batch, checked_arms, decoded, reward_range
 from .sources import Source
@@ -217,6 +217,7 @@ class Log(Framed):
             every = matrix(table.column("probabilities"), len(coder.arms))
             if every is None:
                 raise ValueError(self._ragged(table.column("probabilities"), first, coder.arms))
+            every = by_column(every)  # as whoever works on them goes through them
         propensity, reward = numbers(table.column("propensity")), numbers(table.column("reward"))
         return Batch(
             first,
