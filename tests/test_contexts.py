@@ -331,6 +331,11 @@ def test_batches_of_any_size_and_pieces_give_the_same(
     whole = estimates(data.log, data.target, **options)
     with ThreadPoolExecutor(2) as pool:
         found = [estimates(data.log, data.target, executor=pool, pieces=3, **options)]
+        if blind:
+            cut = options | {"estimators": [*BY_ARM, *BY_CONTEXT], "executor": pool}
+            pieces = estimates(data.log, data.target, pieces=5, **cut)
+            assert set(pieces) == {*BY_ARM, *BY_CONTEXT}
+            found.append({**whole, **pieces})
     for size in (7, 256):
         monkeypatch.setattr(passes, "BATCH", size)
         found.append(estimates(data.log, data.target, **options))

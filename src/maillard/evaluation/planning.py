@@ -128,7 +128,7 @@ def _obstacle(
     if cls.needs_blind and conditions.contextual and not conditions.setting.blind:
         return (
             "needs each round's probabilities at the contexts of other rounds: a log has them only "
-            "if the policy that wrote it saw no context; then say so, blind=True"
+            "if the policy that wrote it saw no context; then say so: blind=True, --blind"
         )
     if cls.rows_at_most is not None and conditions.setting.rows > cls.rows_at_most:
         return f"keeps rows in memory, at most {cls.rows_at_most:,}"
