@@ -33,6 +33,10 @@ def compile_entry(
     with _collector_at_rest():
         from numba import njit
 
+        # Else a first call imports it, which adds to a table that another thread may be going
+        # through for its own first call.
+        from numba.experimental import function_type  # noqa: F401
+
         dispatcher = njit(error_model="numpy", nogil=True)(function)
 
         def on_miss() -> None:
