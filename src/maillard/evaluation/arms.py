@@ -189,37 +189,41 @@ class _ArmWeighted(Estimator):
         )
 
     def step(self, state: _WeightedState, rows: Rows) -> _WeightedState:
-        assert rows.probabilities is not None
         arms, n = len(self._used), len(rows)
-        everything = arms == rows.arms
-        used = slice(None) if everything else self._used
         target = wanted(rows) if self.setting.weights is None else None
-        left, sums = np.ones(arms), np.zeros(2 * arms)
-        centre, products_found = np.zeros(2 * arms), np.zeros((2 * arms, 2 * arms))
-        size = max(_SHORTEST, _CACHED // max(arms, 1))
+        left, centre = np.ones(arms), np.zeros(2 * arms)
+        # Sums and products of deviations from a centre that is near to the mean.
+        sums, crossed = np.zeros(2 * arms), np.zeros((2 * arms, 2 * arms))
+        size = max(_SHORTEST, _CACHED // arms)
         for start in range(0, n, size):
             part = slice(start, min(n, start + size))
-            t = np.arange(rows.first + part.start + 1.0, rows.first + part.stop + 1.0)
-            table = np.empty((2 * arms, len(t)))
-            h, score = table[:arms], table[arms:]
-            left = self._weigh(rows.probabilities[used, part], t, left, h)
-            score[:] = rows.means[used, part]
-            self._add_surprise(score, rows, part)
-            if target is not None:
-                score *= target[:, part] if target.shape[1] == n else target
-            score *= h
+            table = np.empty((2 * arms, part.stop - start))
+            left = self._fill(table, rows, part, target, left)
             if start == 0:
                 centre = table.mean(axis=1)
             table -= centre[:, None]
             sums += table.sum(axis=1)
-            products_found += products(table, table)
+            crossed += products(table, table)
         apart = sums / n
-        moments = Moments(n, centre + apart, products_found - np.outer(apart, sums))
-        if target is None:
-            ever = np.ones(arms, dtype=np.bool_)
-        else:
-            ever = np.any(target != 0.0, axis=1)
+        moments = Moments(n, centre + apart, crossed - np.outer(apart, sums))
+        ever = np.ones(arms, dtype=np.bool_) if target is None else np.any(target != 0.0, axis=1)
         return self.merge(state, _WeightedState(moments, left, ever))
+
+    def _fill(
+        self, table: Array, rows: Rows, part: slice, target: Array | None, left: Array
+    ) -> Array:
+        """Write h and h G, or h π G, of all arms in some rows; what is left of the sticks then."""
+        assert rows.probabilities is not None
+        used = slice(None) if len(self._used) == rows.arms else self._used
+        h, score = np.split(table, 2)
+        t = np.arange(rows.first + part.start + 1.0, rows.first + part.stop + 1.0)
+        left = self._weigh(rows.probabilities[used, part], t, left, h)
+        score[:] = rows.means[used, part]
+        self._add_surprise(score, rows, part)
+        if target is not None:
+            score *= target if target.shape[1] == 1 else target[:, part]
+        score *= h
+        return left
 
     def _add_surprise(self, score: Array, rows: Rows, part: slice) -> None:
         """Where an arm was played, what it paid beyond its prediction counts too."""
