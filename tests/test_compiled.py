@@ -462,3 +462,23 @@ def test_scipy_is_left_to_those_who_need_it() -> None:
         "assert 'scipy.linalg' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(compiled.disabled(), reason="nothing is compiled")
+def test_a_first_call_adds_nothing_to_the_table_of_types() -> None:
+    """Another thread may be going through Numba's table for a first call of its own."""
+    compile_it = (
+        "import maillard as mb\n"
+        "from maillard.simulation import engine\n"
+        "program = engine.program(mb.policy('ms', arms=2), mb.Bernoulli([0.2, 0.4])).compile()\n"
+    )
+    code = compile_it + (
+        "from numba.core.typing.typeof import typeof_impl\n"
+        "before = set(typeof_impl.registry)\n"
+        "program.run(5, [5])\n"
+        "assert set(typeof_impl.registry) == before"
+    )
+    # What is compiled anew fills the table; the second time it comes from the cache.
+    for _ in range(2):
+        subprocess.run([sys.executable, "-c", code], check=True)
