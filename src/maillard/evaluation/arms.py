@@ -21,7 +21,7 @@ from .moments import Array, Moments, centred, dot, products, running
 from .rows import FEW, Rows, added
 
 #: Numbers in an [arms, rows] array that is worked on at a time: a few of them stay in the cache.
-_CACHED: Final = 1 << 15
+_CACHED: Final = 1 << 16
 #: How far the mean of equal numbers can be from them, relatively, when they are added up in turn.
 _INDISTINCT: Final = 2.0**-36
 #: A variance below this share of the second moment is rounding: zero, as when all rows before are
