@@ -25,8 +25,9 @@ FEW: Final = 12
 _PICKED: Final = 3
 #: Sums over more arms than this seldom add to the same arm twice in a row.
 _CROWDED: Final = 256
-#: Sums over fewer have so many bins for each arm.
+#: Sums over fewer have so many bins for each arm, where there are so many rows.
 _LANES: Final = 8
+_LONG: Final = 4096
 #: Up to so many arms the running means of all arms are kept for every row.
 _FEW_ARMS: Final = 4
 
@@ -55,10 +56,10 @@ def added(arm: Codes, column: Array, arms: int) -> Array:
     if arms <= _PICKED:
         short = arm.astype(np.uint8)
         return np.array([dot((short == a).astype(np.float64), column) for a in range(arms)])
-    if arms > _CROWDED:
+    if arms > _CROWDED or len(arm) < _LONG:
         return np.asarray(np.bincount(arm, column, arms), dtype=np.float64)
     # Additions to the same bin wait for each other: neighbouring rows have bins of their own.
-    bins = arm + _lanes(arms, max(len(arm), 1 << 16).bit_length())[: len(arm)]
+    bins = arm + _lanes(arms, len(arm).bit_length())[: len(arm)]
     sums = np.bincount(bins, column, arms * _LANES)
     return np.asarray(sums.reshape(_LANES, arms).sum(axis=0), dtype=np.float64)
 
