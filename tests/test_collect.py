@@ -187,7 +187,7 @@ def test_a_failure_half_way_keeps_whole_files_only(
          "--workers", "1", "--out", str(tmp_path / "c")],
     )  # fmt: skip
     assert result.exit_code == 130
-    assert "holds runs 0 to 63; go on with first=64" in result.output
+    assert "holds runs 0 to 63; go on with --first 64 and --append\n" in result.stderr
     with pytest.raises(KeyboardInterrupt):
         mb.collect("ms", WORLD, 10, runs=2, first=64, out=tmp_path / "d", workers=1)
     assert not (tmp_path / "d").exists()

@@ -88,9 +88,11 @@ def command(
     except KeyboardInterrupt:
         click.echo("maillard: interrupted before any run was written", err=True)
         ctx.exit(INTERRUPTED)
-    interrupted = [str(one.message) for one in said if "interrupted" in str(one.message)]
-    for line in interrupted:
-        click.echo(f"maillard: {line}", err=True)
+    except ValueError as error:
+        raise ValueError(_as_options(str(error))) from None
+    for one in said:
+        click.echo(f"maillard: {_as_options(str(one.message))}", err=True)
+    interrupted = any(str(one.message).startswith("interrupted") for one in said)
     seconds = time.monotonic() - started
     if as_json:
         print_json({"log": str(out), "rows": log.rows, "arms": list(log.arms), **log.metadata})
@@ -101,3 +103,8 @@ def command(
         )
     if interrupted:
         ctx.exit(INTERRUPTED)
+
+
+def _as_options(text: str) -> str:
+    """What `collect` says of its arguments, said of the options."""
+    return text.replace("append=True", "--append").replace("first=", "--first ")
