@@ -50,6 +50,7 @@ def compile_entry(
             dispatcher._cache = cache
         dispatcher.compile(signature)
         _know_environments(dispatcher)
+        _know_functions(dispatcher)
     dispatcher.disable_compile()
     return dispatcher  # type: ignore[no-any-return]
 
@@ -156,6 +157,19 @@ def _know_environments(dispatcher: Any) -> None:
     for result in dispatcher.overloads.values():
         for environment in result._find_referenced_environments():
             result.codegen.set_env(environment.env_name, environment)
+
+
+def _know_functions(dispatcher: Any) -> None:
+    """Tell the types of functions that are passed in without a look into Numba's table of types.
+
+    Whoever compiles something for the first time adds to that table, maybe in another thread.
+    """
+    looked_up = dispatcher.typeof_pyval
+
+    def typeof_pyval(value: Any) -> Any:
+        return value._numba_type_ if isinstance(value, type(dispatcher)) else looked_up(value)
+
+    dispatcher.typeof_pyval = typeof_pyval
 
 
 # --------------------------------------------------------------------------------------------------
