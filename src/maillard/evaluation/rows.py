@@ -223,8 +223,9 @@ class Rows:
         probability 1.
         """
         if self.probabilities is not None:
-            if self.distribution is None or not (zero := self.probabilities < NEVER).any():
+            if self.distribution is None or self.probabilities.min() >= NEVER:
                 return self._or_other(None)
+            zero = self.probabilities < NEVER
             mass = self.distribution if self.distribution.ndim == 2 else self.distribution[:, None]
             found = np.any(zero & (mass != 0.0), axis=0)
         else:
