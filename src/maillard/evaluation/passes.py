@@ -362,13 +362,10 @@ def order_of(batch: Batch) -> Order:
     )
 
 
-def _whole(batch: Batch, column: str) -> NDArray[np.int64]:
-    """A column of whole numbers."""
-    found = batch.table.column(column)
-    if found.null_count == 0 and str(found.type) == "int64":
-        whole: NDArray[np.int64] = found.to_numpy()
-        return whole
-    return numbers(batch, column).astype(np.int64)
+def _whole(batch: Batch, column: str) -> NDArray[np.integer[Any]]:
+    """A column of whole numbers, as it is if it holds no others."""
+    found = batch.table.column(column).to_numpy(zero_copy_only=False)
+    return found if found.dtype.kind in "iu" else numbers(batch, column).astype(np.int64)
 
 
 def joined(left: Order, right: Order) -> Order:
