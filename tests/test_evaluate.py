@@ -288,6 +288,63 @@ def test_a_log_of_a_deterministic_policy_leaves_the_arm_means() -> None:
     assert "in no round was everything possible" in ipw.verdict
 
 
+@pytest.mark.parametrize("with_model", [False, True])
+def test_arms_that_were_not_drawn_with_the_propensities(with_model: bool) -> None:
+    """Constant propensities say that rounds are independent, unless the arms' counts deny it."""
+    rng = np.random.default_rng(3)
+    rows = 2_000
+    reward = rng.random(rows)
+    for share, honest in ((0.5, True), (0.8, False)):
+        arm = (rng.random(rows) < share).astype(int)
+        options: Any = {"model": np.full((rows, 2), 0.5)} if with_model else {}
+        found = mb.evaluate(ArrayLog(2, arm, np.full(rows, 0.5), reward), **options)
+        assert any("cannot have been drawn" in note for note in found.notes) is not honest
+        pairs = by_name(found)
+        assert pairs["ipw", "normal"].verdict.startswith("sound" if honest else "do not trust: the")
+        if not with_model:
+            assert pairs["dm", "normal"].verdict.startswith("sound" if honest else "take care: the")
+            assert found.best.interval == ("normal" if honest else "likelihood-ratio")
+
+
+@pytest.mark.parametrize("arms", [2, 3, 7, 50])
+def test_honest_counts_are_not_doubted(arms: int) -> None:
+    """Rare arms, rounded propensities, and arms that could not always be played."""
+    from maillard.evaluation.diagnostics import Diagnostics
+    from maillard.evaluation.verdicts import contradicted
+
+    rng = np.random.default_rng(arms)
+    for n in (1, 30, 1_000, 10**9):
+        for _ in range(100):
+            p = rng.dirichlet(np.full(arms, 0.3))
+            pulls = rng.multinomial(n, p).astype(float)
+            rounded = np.array([float(f"{share:.4g}") for share in p])
+            own = np.where(pulls > 0.0, rounded, np.nan)
+            seen = Diagnostics.empty(arms)._replace(rows=n, pulls=pulls, propensities=own)
+            assert not contradicted(seen)
+            if n == 10**9 and np.ptp(pulls) > 0.1 * n:
+                assert contradicted(seen._replace(pulls=pulls[::-1], propensities=p))
+            # These arms in one half of the rounds, as many others in the other half.
+            others = rng.multinomial(n, p[::-1]).astype(float)
+            seen = Diagnostics.empty(2 * arms)._replace(
+                rows=2 * n,
+                pulls=np.append(pulls, others),
+                propensities=np.append(own, np.where(others > 0.0, rounded[::-1], np.nan)),
+            )
+            assert not contradicted(seen)
+
+
+def test_few_rows_are_called_few() -> None:
+    found = mb.evaluate(ArrayLog(2, [0, 1] * 20, [0.5] * 40, [0.0, 1.0] * 20))
+    said = "do not trust: 40 rows are too few"
+    assert by_name(found)["ipw", "normal"].verdict == said
+
+
+def test_rewards_whose_squares_overflow_are_refused() -> None:
+    log = ArrayLog(2, [0, 1] * 20, [0.5] * 40, [0.0, -1e200] * 20)
+    with pytest.raises(ValueError, match=r"rewards as large as 1e\+200 .* squares overflow"):
+        mb.evaluate(log)
+
+
 def test_no_rows_are_refused() -> None:
     with pytest.raises(ValueError, match="no rows"):
         mb.evaluate(log_of(table(0)))

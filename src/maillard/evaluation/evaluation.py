@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,10 @@ from .refit import experiment_of
 from .rows import NEVER
 from .sequences import ArmBounds, arm_bounds
 from .targets import Fixed, PerRow, Target, numbers, target_of
-from .verdicts import MANY, recommended, verdict
+from .verdicts import MANY, contradicted, recommended, verdict
+
+#: Rewards beyond this have no variance in double precision.
+ENORMOUS: Final = 1e100
 
 
 class Estimate(NamedTuple):
@@ -222,6 +225,7 @@ def evaluate(
         state = pushdown.state_of(log, whole)
     else:
         state = whole.run_over(log, None if plan.one_pass else executor, pieces)
+    _refuse_enormous(state)
     if not positive:
         _refuse_impossible(arms, first, second, state, every)
     notes = [*plan.notes, *_notes(state, stated, bounds)]
@@ -375,6 +379,15 @@ def _refuse_impossible(
             )
 
 
+def _refuse_enormous(state: State) -> None:
+    largest = max(-state.seen.lowest_reward, state.seen.highest_reward)
+    if largest > ENORMOUS:
+        raise ValueError(
+            f"rewards as large as {largest:g} cannot be evaluated, for their squares overflow: "
+            "measure them in larger units"
+        )
+
+
 def _notes(
     state: State,
     stated: tuple[float, float] | None,
@@ -386,6 +399,11 @@ def _notes(
     if state.order.repeated:
         notes.append(
             f"{state.order.repeated:,} rows repeat the row before, round and all: copied twice?"
+        )
+    if contradicted(seen):
+        notes.append(
+            "the arms cannot have been drawn with the logged propensities: `maillard logs "
+            "describe` tells more"
         )
     if stated is None and bounds is not None:
         if seen.lowest_reward < 0.0 or seen.highest_reward > 1.0:
@@ -400,7 +418,7 @@ def _notes(
 
 def _independent(found: list[Estimate], state: State) -> bool:
     """Whether the textbook's intervals of arm means are to be believed."""
-    if not state.seen.constant or np.any(state.seen.pulls < MANY):
+    if not state.seen.constant or np.any(state.seen.pulls < MANY) or contradicted(state.seen):
         return False
     # Rewards that never differed have no standard error to speak of.
     return all(one.standard_error > 0.0 for one in found if one.estimator == "dm")

@@ -4,6 +4,9 @@ import math
 from collections.abc import Iterable
 from typing import Final
 
+import numpy as np
+
+from ..divergence import kl
 from .diagnostics import Diagnostics
 from .estimators import Estimator, Point
 from .intervals import Ends, Interval
@@ -34,6 +37,8 @@ LARGE_SHARE: Final = 0.1
 ROUNDED: Final = 1e-3
 #: A tail index below 2 is an infinite variance.
 HEAVY: Final = 2.0
+#: How seldom an honest log is said to contradict itself.
+FALSE_ALARM: Final = 1e-6
 
 
 def recommended(
@@ -65,14 +70,13 @@ def verdict(
         return _of_arm_means(interval, point, seen)
     left_out = ""
     if seen.impossible > 0.01 * seen.rows:
-        left_out = f"; {seen.impossible:,} rounds could not play what the target wants"
+        left_out = f"; {several(seen.impossible, 'round')} could not play what the target wants"
     if interval.anytime:
         return f"valid at every time, whatever policy wrote the log{left_out}"
     if seen.ess < FEW or seen.largest_share > LARGE_SHARE:
-        return (
-            f"do not trust: the weights leave {seen.ess:,.0f} effective rows of {seen.usable:,}, "
-            f"and one row has {seen.largest_share:.0%} of the weight{left_out}"
-        )
+        return f"do not trust: {_too_few(seen)}{left_out}"
+    if contradicted(seen):
+        return f"do not trust: {_CONTRADICTED}{left_out}"
     error = seen.mean_weight_error
     if abs(seen.mean_weight - 1.0) > 4.0 * error + ROUNDED:
         return (
@@ -86,10 +90,47 @@ def verdict(
     return f"sound: rounds are independent and weights moderate{left_out}"
 
 
+_CONTRADICTED: Final = "the arms cannot have been drawn with the logged propensities"
+
+
+def contradicted(seen: Diagnostics) -> bool:
+    """Whether the arms were played more or less often than propensities that never changed allow.
+
+    By Chernoff's bound: P(pulls/n as far from p) ≤ 2 exp(−n kl(pulls/n, p)) for each arm, with the
+    p next to pulls/n of which the propensity may be a rounding.
+    """
+    p, n = seen.propensities, seen.rows
+    # Propensities that sum to more than 1 are of rounds in which not all arms could be played.
+    if not seen.constant or n == 0 or not np.nansum(p) <= 1.0 + ROUNDED:
+        return False
+    played = seen.pulls > 0.0
+    share, p = seen.pulls[played] / n, p[played]
+    nearest = np.clip(share, p * (1.0 - ROUNDED), np.minimum(p * (1.0 + ROUNDED), 1.0))
+    far = max(kl(a, b) for a, b in zip(share, nearest))  # type: ignore[no-untyped-call]
+    return bool(n * far > math.log(2.0 * len(seen.pulls) / FALSE_ALARM))
+
+
+def _too_few(seen: Diagnostics) -> str:
+    if seen.usable < FEW:
+        reason = f"{several(seen.usable, 'row')} are too few"
+    elif seen.ess < FEW:
+        reason = f"the weights leave {seen.ess:,.0f} effective rows of {seen.usable:,}"
+    else:
+        return f"one row has {seen.largest_share:.0%} of the weight"
+    if seen.largest_share > LARGE_SHARE:
+        reason += f", and one row has {seen.largest_share:.0%} of the weight"
+    return reason
+
+
+def several(count: float, what: str) -> str:
+    """``1 row``, ``2,000 rows``."""
+    return f"{count:,.0f} {what}{'' if count == 1 else 's'}"
+
+
 def _of_arm_means(interval: Interval, point: Point, seen: Diagnostics) -> str:
     assert point.arms is not None
-    pulls = point.arms.pulls[point.arms.weights != 0.0]
-    few = f", though one arm has only {pulls.min():,.0f} pulls" if pulls.min() < MANY else ""
+    least = point.arms.pulls[point.arms.weights != 0.0].min()
+    few = f", though one arm has only {several(least, 'pull')}" if least < MANY else ""
     if interval.anytime:
         return f"valid at every time, whatever policy wrote the log{few}"
     if interval.name == "policy-bootstrap":
@@ -99,6 +140,8 @@ def _of_arm_means(interval: Interval, point: Point, seen: Diagnostics) -> str:
         return f"covers, if {policy} wrote this log and the rounds were fixed beforehand{few}"
     if interval.name == "likelihood-ratio":
         return f"covers on logs of learning policies, if the rounds were fixed beforehand{few}"
+    if contradicted(seen):
+        return f"take care: {_CONTRADICTED}, so rounds may depend on each other{few}"
     if seen.constant:
         return f"sound: rounds are independent{few}"
     return f"take care: the policy was learning, and such intervals miss too often{few}"
