@@ -202,6 +202,24 @@ def test_what_happens_inside_a_command(
     assert (result.exit_code, result.stderr) == (code, f"maillard: {said}\n")
 
 
+def test_arguments_are_called_by_their_options(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    log = "arm,propensity,reward\na,0.5,3\nb,0.5,0\n"
+    Path("log.txt").write_text(log, encoding="utf-8")
+    Path("log.csv").write_text(log, encoding="utf-8")
+    run = CliRunner().invoke
+    assert "give --format, one of parquet" in run(main, ["logs", "check", "log.txt"]).stderr
+    said = run(main, ["evaluate", "log.csv"]).stdout
+    assert "give --rewards L U for" in said
+    assert "(else give --arms)" in said
+    collect = ["collect", "--policy", "ms", "--means", "0.2,0.4", "--horizon", "5", "--out", "d"]
+    assert run(main, [*collect, "--quiet"]).exit_code == 0
+    assert run(main, collect).stderr == "maillard: d holds a log already; --append adds to it\n"
+    assert run(main, [*collect, "--append"]).stderr.endswith("with --first 1\n")
+
+
 def test_warnings_are_lines_too(monkeypatch: pytest.MonkeyPatch) -> None:
     def warn(*_: object) -> dict[str, str]:
         warnings.warn("the cache is damaged;\nit is made anew", RuntimeWarning, stacklevel=2)

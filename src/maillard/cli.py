@@ -23,7 +23,7 @@ from typing import IO, Any, Final
 import click
 
 from . import __version__
-from .commands.common import HELP, INTERRUPTED
+from .commands.common import HELP, INTERRUPTED, as_options
 
 #: Command → what `maillard --help` says of it.
 COMMANDS: Final = {
@@ -95,7 +95,7 @@ class _Commands(click.Group):
             _say(_reason(error))
             ctx.exit(2 if isinstance(error, FileNotFoundError) else 1)
         except (ValueError, NotImplementedError) as error:
-            _say(str(error))
+            _say(as_options(str(error)))
             ctx.exit(2)
 
 

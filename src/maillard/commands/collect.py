@@ -9,6 +9,7 @@ import click
 from .common import (
     HELP,
     INTERRUPTED,
+    as_options,
     complete_environments,
     complete_policies,
     counted,
@@ -88,10 +89,8 @@ def command(
     except KeyboardInterrupt:
         click.echo("maillard: interrupted before any run was written", err=True)
         ctx.exit(INTERRUPTED)
-    except ValueError as error:
-        raise ValueError(_as_options(str(error))) from None
     for one in said:
-        click.echo(f"maillard: {_as_options(str(one.message))}", err=True)
+        click.echo(f"maillard: {as_options(str(one.message))}", err=True)
     interrupted = any(str(one.message).startswith("interrupted") for one in said)
     seconds = time.monotonic() - started
     if as_json:
@@ -103,8 +102,3 @@ def command(
         )
     if interrupted:
         ctx.exit(INTERRUPTED)
-
-
-def _as_options(text: str) -> str:
-    """What `collect` says of its arguments, said of the options."""
-    return text.replace("append=True", "--append").replace("first=", "--first ")

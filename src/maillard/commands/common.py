@@ -1,6 +1,7 @@
 """What the commands share: help, JSON, names for the shell, a console that suits its reader."""
 
 import json
+import re
 import sys
 from typing import Any, Final
 
@@ -15,6 +16,22 @@ INTERRUPTED: Final = 130
 def print_json(value: Any) -> None:
     """Plain data, as a program would read it."""
     click.echo(json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False))
+
+
+#: How a message of the library calls an argument, and the option that it is here.
+_ARGUMENTS: Final = {
+    r"\bappend=True": "--append",
+    r"\bfirst=": "--first ",
+    r"\brewards=\(L, U\)": "--rewards L U",
+    r"\b(arms|format|model)=(?=[,) ])": r"--\1",
+}
+
+
+def as_options(text: str) -> str:
+    """What the library says of its arguments, said of the command line's options."""
+    for argument, option in _ARGUMENTS.items():
+        text = re.sub(argument, option, text)
+    return text
 
 
 def counted(number: int, noun: str) -> str:

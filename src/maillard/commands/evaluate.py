@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from .common import HELP, complete_estimators, complete_intervals, print_json
+from .common import HELP, as_options, complete_estimators, complete_intervals, print_json
 from .logs import arms_option, format_option, read_log
 
 
@@ -84,7 +84,7 @@ def command(
     )
     if figure is not None:
         found.plot(figure)
-    print_json(found.to_dict()) if as_json else click.echo(found.summary())
+    print_json(found.to_dict()) if as_json else click.echo(as_options(found.summary()))
 
 
 def _names(given: tuple[str, ...]) -> Any:

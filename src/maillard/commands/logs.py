@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .common import HELP, console, print_json
+from .common import HELP, console, counted, print_json
 
 if TYPE_CHECKING:
     from ..logs import Log
@@ -83,7 +83,7 @@ def check(path: str, format: str | None, arms: str | None, as_json: bool) -> Non
     if as_json:
         print_json({"log": path, "rows": log.rows})
     else:
-        click.echo(f"{path}: {log.rows:,} rows, nothing wrong")
+        click.echo(f"{path}: {counted(log.rows or 0, 'row')}, nothing wrong")
 
 
 @command.command()
@@ -120,7 +120,7 @@ def convert(
     if as_json:
         print_json({"log": str(target), "rows": len(log)})
     else:
-        click.echo(f"{target}: {len(log):,} rows")
+        click.echo(f"{target}: {counted(len(log), 'row')}")
 
 
 # --------------------------------------------------------------------------------------------------
