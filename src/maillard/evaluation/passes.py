@@ -237,7 +237,7 @@ class Pass:
     def _share(self) -> float:
         """About how much of the work on a piece it is to add up its history, as was measured."""
         learning = sum(e.predicts and e.name != "dm" for e in self.estimators.values())
-        return 1.0 / (4.0 + learning)
+        return 1.0 / (3.5 + learning)
 
     def blocks(self, log: Any, points: Sequence[int]) -> Iterator[Rows]:
         """The rows once more, in blocks that end at the given numbers of rows, without a past."""

@@ -194,7 +194,8 @@ class Log(Framed):
         for table in self.source.batches(["arm", "reward"], size):
             if table.num_rows:
                 arm = coder(table.column("arm"))
-                yield np.maximum(arm, 0), numbers(table.column("reward"))
+                known = arm if arm.min() >= 0 else np.maximum(arm, 0)
+                yield known, numbers(table.column("reward"))
 
     def check(self) -> "Log":
         """Read all of it and raise a ValueError that names the first rows that cannot be right."""
