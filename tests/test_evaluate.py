@@ -98,6 +98,8 @@ def test_names_must_exist_and_go_together() -> None:
         ({"estimators": "ipw", "intervals": "kt"}, "the interval kt is for dm"),
         ({"estimators": "aipw", "intervals": "empirical-bernstein"}, "is for ipw"),
         ({"level": 1.0}, "level must be"),
+        ({"seed": -1}, "seed must be a whole number of at least 0"),
+        ({"seed": 0.5}, "seed must be a whole number of at least 0"),
         ({"level": math.nan}, "level must be"),
         ({"level": "high"}, "level must be"),
         ({"replicates": 0}, "replicates must be at least 1"),

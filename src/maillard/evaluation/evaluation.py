@@ -192,6 +192,8 @@ def evaluate(
         raise ValueError(f"replicates must be a whole number, not {replicates!r}")
     if replicates < 1:
         raise ValueError(f"replicates must be at least 1, not {replicates}")
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
+        raise ValueError(f"seed must be a whole number of at least 0, not {seed!r}")
     if not isinstance(blind, (bool, np.bool_)):
         raise ValueError(f"blind must be True or False, not {blind!r}")
     stated, bounds = _range(log, rewards)
