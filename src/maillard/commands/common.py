@@ -23,7 +23,7 @@ _ARGUMENTS: Final = {
     r"\bappend=True": "--append",
     r"\bfirst=": "--first ",
     r"\brewards=\(L, U\)": "--rewards L U",
-    r"\b(arms|format|model)=(?=[,) ])": r"--\1",
+    r"\b(arms|format|model)=(?=[,) ]|$)": r"--\1",
 }
 
 

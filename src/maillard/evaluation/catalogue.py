@@ -97,6 +97,8 @@ def names(what: str, given: Any, table: Iterable[str], usual: tuple[str, ...]) -
         return usual
     if given == "all":
         return tuple(known)
+    if not isinstance(given, Iterable):
+        raise ValueError(f"give the names of {what}s, not {given!r}")
     wanted = [given] if isinstance(given, str) else list(given)
     for name in wanted:
         if name not in known:

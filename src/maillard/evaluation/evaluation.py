@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ..logs.remote import RemoteLog, is_table
+from ..policies import checks
 from ..tables import Framed
 from . import pushdown
 from .diagnostics import Diagnostics
@@ -188,12 +189,8 @@ def evaluate(
         raise ValueError("the log has no rows: there is nothing to evaluate")
     if not isinstance(level, (float, np.floating)) or not 0.0 < level < 1.0:
         raise ValueError(f"level must be between 0 and 1, not {level!r}")
-    if isinstance(replicates, bool) or not isinstance(replicates, (int, np.integer)):
-        raise ValueError(f"replicates must be a whole number, not {replicates!r}")
-    if replicates < 1:
-        raise ValueError(f"replicates must be at least 1, not {replicates}")
-    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
-        raise ValueError(f"seed must be a whole number of at least 0, not {seed!r}")
+    replicates, pieces = checks.whole("replicates", replicates), checks.whole("pieces", pieces)
+    seed = checks.whole("seed", seed, low=0)
     if not isinstance(blind, (bool, np.bool_)):
         raise ValueError(f"blind must be True or False, not {blind!r}")
     stated, bounds = _range(log, rewards)
@@ -207,6 +204,8 @@ def evaluate(
     contextual = model is not None or given_rows
     if remote:
         _refuse_remote(log, first, second, model, executor)
+    elif executor is not None and not hasattr(executor, "submit"):
+        raise ValueError(f"executor must be a concurrent.futures.Executor, not {executor!r}")
     setting = Setting(rows, len(arms), weights, _cap(clip, rows), second is not None, bool(blind))
     every = "probabilities" in log.columns
     conditions = Conditions(
