@@ -279,3 +279,22 @@ def test_what_is_wrong_with_a_row_is_said_by_the_piece_that_has_it() -> None:
         pytest.raises(ValueError, match="row 7: arm 5 is none of the arms"),
     ):
         mb.evaluate(log, estimators="aipw", intervals="normal", executor=executor)
+
+
+@pytest.mark.parametrize("mapped", [1, 3000, 1 << 27])
+def test_a_file_is_mapped_in_stretches(
+    mapped: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pyarrow.parquet as pq
+
+    from maillard.logs import sources
+
+    monkeypatch.setattr(sources, "_MAPPED", mapped)
+    arm, p, reward = columns(1000, 3)
+    table = pa.table({"arm": arm, "propensity": p, "reward": reward})
+    pq.write_table(table, tmp_path / "log.parquet", row_group_size=64)
+    log = mb.Log.read(tmp_path / "log.parquet", arms=3)
+    for whole in (log.pieces(1), log.pieces(3)):
+        rewards = [batch.reward for piece in whole for batch in piece.batches()]
+        assert (len(rewards) > 3) == (mapped < 10_000)
+        np.testing.assert_array_equal(np.concatenate(rewards), reward)

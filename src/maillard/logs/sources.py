@@ -9,10 +9,14 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+
+#: Bytes of a Parquet file that are mapped into memory at a time, unless a row group has more.
+_MAPPED: Final = 1 << 27
 
 
 class Source(Protocol):
@@ -192,11 +196,30 @@ class ParquetSource(FileSource):
             for field in self.schema
             if field.name == "arm" and not pa.types.is_integer(field.type)
         ]
-        with pq.ParquetFile(path, memory_map=True, read_dictionary=text) as file:
-            for batch in file.iter_batches(
-                size, row_groups=numbers, columns=columns, use_threads=False
-            ):
-                yield batch.select(columns)
+        metadata = pq.read_metadata(path)
+        for groups in _stretches(numbers, metadata):
+            with pq.ParquetFile(
+                path, metadata=metadata, memory_map=True, read_dictionary=text
+            ) as file:
+                for batch in file.iter_batches(
+                    size, row_groups=groups, columns=columns, use_threads=False
+                ):
+                    yield batch.select(columns)
+
+
+def _stretches(numbers: list[int], metadata: Any) -> Iterator[list[int]]:
+    """Row groups that may be in memory together: what is mapped stays there until it is closed."""
+    groups: list[int] = []
+    together = 0
+    for number in numbers:
+        length = metadata.row_group(number).total_byte_size
+        if groups and together + length > _MAPPED:
+            yield groups
+            groups, together = [], 0
+        groups.append(number)
+        together += length
+    if groups:
+        yield groups
 
 
 def _least(group: Any) -> float | None:
