@@ -14,7 +14,6 @@ from typing import Any, Final, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-
 #: Bytes of a Parquet file that are mapped into memory at a time, unless a row group has more.
 _MAPPED: Final = 1 << 27
 
