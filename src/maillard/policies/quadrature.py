@@ -22,6 +22,9 @@ exp(E_b(z) − E_b(L)) left of the mode, so for any z > L
     P_a ≥ Π_{b≠a} F_b(z)·P(θ_a > z),    P(θ_a > z) ≈ exp(−E_a(z)),
 
 and what lies to the left of L is negligible for arm a as soon as G_a(L) ≥ min G_a + 38.
+
+Against integrals in 40 digits the relative error is a few 1e-13 at worst, up to a million pulls.
+Beyond, the rounding of the modes shows: half an ulp of one is 4e-12 of a small P at 2·10⁷ pulls.
 """
 
 import math
