@@ -141,6 +141,10 @@ def test_grids() -> None:
     assert len(list(sweep.environment_grid(given))) == 1
     given["probabilities"] = [table, table]
     assert len(list(sweep.environment_grid(given))) == 2
+    recorded: dict[str, Any] = {"environment": "replay", "table": table}
+    assert len(list(sweep.environment_grid(recorded))) == 1
+    assert len(list(sweep.environment_grid({**recorded, "table": [table, table]}))) == 2
+    assert len(list(sweep.environment_grid("replay:table=[[0,1],[1,0]]"))) == 1
 
 
 @pytest.mark.parametrize(

@@ -254,7 +254,7 @@ class Replay(Environment):
 
     def __init__(
         self,
-        table: Any,
+        table: Sequence[Sequence[float]] | Array,
         order: str = "recorded",
         rewards: tuple[float, float] = (0.0, 1.0),
     ) -> None:
