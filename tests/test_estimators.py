@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import maillard as mb
 from maillard.evaluation import passes
 from maillard.evaluation.arrays import ArrayLog
 from maillard.evaluation.catalogue import ESTIMATORS
@@ -19,6 +20,7 @@ from maillard.evaluation.estimators import ModelDM, RowLocal, Setting
 from maillard.evaluation.evaluation import Estimate, evaluate
 from maillard.evaluation.moments import Moments
 from maillard.evaluation.passes import Pass
+from maillard.evaluation.rows import History
 from maillard.evaluation.sequences import pseudo_outcomes
 from maillard.evaluation.targets import Fixed
 
@@ -256,6 +258,37 @@ def test_slow_formulas_agree(seed: int, pi: tuple[float, ...]) -> None:
     for name, (value, error) in expected.items():
         assert found[name].estimate == pytest.approx(value, rel=1e-9, abs=1e-12), name
         assert found[name].standard_error == pytest.approx(error, rel=1e-8, abs=1e-12), name
+
+
+@pytest.mark.parametrize("negative", [False, True])
+def test_rounds_in_which_an_arm_was_certain_have_no_weight(negative: bool) -> None:
+    """Those of infinite variance; the sign of the zero beside a certain arm does not matter."""
+    zero = -0.0 if negative else 0.0
+    probabilities = np.array([[1.0, zero], [zero, 1.0], [0.5, 0.5], [0.2, 0.8]])
+    arm, reward = np.array([0, 1, 1, 0]), np.array([1.0, 0.0, 1.0, 0.0])
+    log = ArrayLog(2, arm, probabilities[np.arange(4), arm], reward, probabilities)
+    names = ["stable-variance", "min-variance"]
+    # Means before the rows: (1/2, 1/2), (3/4, 1/2), (3/4, 1/4), (3/4, 1/2).
+    score = np.array([0.5 + 1.0 * (1 - 0.25), 0.625 + 2.5 * (0 - 0.75)])
+    variance = np.array([1.0, 0.25 / 0.2 + 0.25 / 0.8])
+    for name, h in zip(names, (1.0 / np.sqrt(variance), 1.0 / variance), strict=True):
+        (found,) = evaluate(log, estimators=name, intervals="normal").estimates
+        assert found.estimate == pytest.approx((h @ score) / h.sum(), rel=1e-12)
+        assert found.standard_error > 0.0
+
+
+@pytest.mark.slow
+def test_first_pulls_that_were_forced() -> None:
+    """Logs of `collect` begin with certain choices: the arm beside them has a plain zero."""
+    log = mb.collect("kl-ms", mb.Bernoulli([0.3, 0.6]), horizon=60, seed=1)
+    found = evaluate(log, estimators="all", intervals="normal")
+    assert all(math.isfinite(e.estimate) for e in found.estimates)
+    whole = found.source[1] if found.source is not None else None
+    assert whole is not None
+    (batch,) = log.batches(columns=["log_propensity"])
+    every = whole.rows(batch, History.empty(2)).probabilities
+    assert every.min() == 0.0
+    assert not np.signbit(every).any()
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -442,10 +442,11 @@ def variance_of(rows: Rows) -> Array:
             if len(d) == 1:
                 if d[0] == 0.0:  # an arm that is not wanted may be impossible
                     continue
-                np.divide(d * d, p, out=term)
+                np.add(p, 0.0, out=term)  # a zero of the other sign becomes the usual one
+                np.divide(d * d, term, out=term)
             else:
                 term[:] = 0.0
-                np.divide(d * d, p, out=term, where=d != 0.0)
+                np.divide(d * d, p + 0.0, out=term, where=d != 0.0)
             found += term
     return found
 

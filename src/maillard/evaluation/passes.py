@@ -322,7 +322,8 @@ def _of_run(batch: Batch, run: int) -> Batch:
 def _both(batch: Batch) -> Array:
     """The probabilities of two arms from that of the logged one."""
     log_p = batch.log_propensity
-    other = 1.0 - batch.propensity if log_p is None else -np.expm1(log_p)
+    # 0 − x, not −x: the zero beside a certain arm has no sign that divisions would carry on.
+    other = 1.0 - batch.propensity if log_p is None else 0.0 - np.expm1(log_p)
     first = batch.arm == 0
     return np.array([
         np.where(first, batch.propensity, other), np.where(first, other, batch.propensity),
