@@ -71,14 +71,41 @@ def test_csv_round_trips(
         assert theirs[name].to_pylist() == ours[name].to_pylist()
 
 
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+@pytest.mark.parametrize(
+    ("written", "rewards"),
+    [(("True", "False"), [1.0, 0.0]), (("1", "0.25"), [1.0, 0.25]), (("", "1"), None)],
+)
+def test_csv_of_other_habits(
+    tmp_path: Path, separator: str, written: tuple[str, str], rewards: list[float] | None
+) -> None:
+    path = tmp_path / "log.csv"
+    lines = [("arm", "propensity", "reward"), ("a", "0.5", written[0]), ("b", "0.5", written[1])]
+    path.write_text("".join(separator.join(line) + "\n" for line in lines))
+    log = Log.read(path)
+    assert log.arms == ("a", "b")
+    if rewards is None:
+        with pytest.raises(ValueError, match="row 0: the reward is missing"):
+            log.check()
+    else:
+        (batch,) = log.batches()
+        assert batch.reward.tolist() == rewards
+
+
 def test_csv_says_where_it_cannot(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text("arm,reward\n1,0\n")
     with pytest.raises(ValueError, match="has no column propensity"):
         Log.read(path)
     path.write_text("arm,propensity,reward\n1,half,0\n")
-    with pytest.raises(ValueError, match=r"log.csv cannot be read: .*half"):
+    with pytest.raises(ValueError, match=r"log.csv: row 0: propensity is 'half', not a number"):
         Log.read(path)
+    path.write_text("arm,propensity,reward\n" + "1,0.5,0\n" * 600_000 + "x,0.5,0\n")
+    with pytest.raises(ValueError, match=r"row 600000: arm is 'x', not a number; labels that"):
+        Log.read(path).check()
+    path.write_text("arm,propensity,reward\n" + "1,0.5,True\n" * 400_000 + "1,0.5,yes\n")
+    with pytest.raises(ValueError, match=r"row 400000: reward is 'yes', not True or False"):
+        Log.read(path).check()
     path.write_text("arm,propensity,reward\n1,0.5,0\n1,0.5\n")
     with pytest.raises(ValueError, match=r"log.csv cannot be read: .*Expected 3 columns, got 2"):
         Log.read(path)

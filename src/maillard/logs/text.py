@@ -1,7 +1,8 @@
 """Logs as CSV: plain, and in the layout of the Open Bandit Dataset.
 
 Plain: the columns `arm`, `propensity`, `reward` and whatever else there is; the probabilities of
-all arms are columns ``probability:LABEL``. A CSV has no metadata, so policy and range are lost.
+all arms are columns ``probability:LABEL``. Commas, semicolons or tabs stand between them; a reward
+may be True or False. A CSV has no metadata, so policy and range are lost.
 
 Open Bandit (Saito, Aihara, Matsutani and Narita 2021): `item_id` is the arm, `click` the reward,
 `propensity_score` or `action_prob` the propensity, `timestamp` the time. Each row shows one item at
@@ -11,6 +12,7 @@ among the items, and the position is context. The rows of one visit share a time
 
 import csv
 import gzip
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -34,12 +36,28 @@ _PROBABILITY: Final = "probability:"
 _PROPENSITY: Final = ("propensity_score", "action_prob")
 
 
+#: How Arrow says that a value is not of its column's type.
+_CONVERSION: Final = re.compile(
+    r"CSV column #(\d+): Row #(\d+): CSV conversion error to ([^:]+): invalid value ('.*')"
+)
+#: What may stand between the columns; the one that is in the first line most often does.
+_SEPARATORS: Final = (",", ";", "\t")
+
+
 def header(path: Path) -> list[str]:
     """The names of a CSV file's columns."""
+    return _header(path)[0]
+
+
+def _header(path: Path) -> tuple[list[str], str]:
+    """And what separates them."""
     opened = gzip.open if path.suffix == ".gz" else open
     try:
         with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
-            return next(csv.reader(file), [])
+            first = file.readline()
+            separator = max(_SEPARATORS, key=first.count)
+            file.seek(0)
+            return next(csv.reader(file, delimiter=separator), []), separator
     except (UnicodeDecodeError, csv.Error, gzip.BadGzipFile):
         raise ValueError(f"{path} is not a CSV file") from None
 
@@ -55,9 +73,9 @@ class _TextSource:
 
     def __init__(self, paths: Sequence[Path], name: str, arms: Any) -> None:
         self.paths, self.name = [str(path) for path in paths], name
-        self._columns = header(paths[0])
+        self._columns, self._separator = _header(paths[0])
         for path in paths[1:]:
-            if header(path) != self._columns:
+            if _header(path) != (self._columns, self._separator):
                 raise ValueError(f"{path} has other columns than {paths[0]}")
         self._arms = None if arms is None else checked_arms(arms)
         self._types: dict[str, pa.DataType] = dict.fromkeys(self._floats(), pa.float64())
@@ -70,6 +88,9 @@ class _TextSource:
 
     def _arm_column(self) -> str:
         return "arm"
+
+    def _reward_column(self) -> str:
+        return "reward"
 
     def _floats(self) -> list[str]:
         return [
@@ -91,11 +112,16 @@ class _TextSource:
 
     def _sniffed(self) -> pa.Schema:
         """The types, as the beginning of the first file suggests them; fixed from then on."""
+        reward = self._reward_column()
+        self._types.pop(reward, None)
         with self._open(self.paths[0], self._columns) as reader:
             found = reader.schema
         self._types.update(
             (field.name, field.type) for field in found if not pa.types.is_null(field.type)
         )
+        # True and False are rewards too; a first block of whole numbers says nothing of the rest.
+        if self._types.get(reward) != pa.bool_():
+            self._types[reward] = pa.float64()
         return found
 
     def _open(self, path: str, columns: Sequence[str]) -> Any:
@@ -110,11 +136,24 @@ class _TextSource:
             return pa_csv.open_csv(
                 path,
                 read_options=read,
-                parse_options=pa_csv.ParseOptions(newlines_in_values=True),
+                parse_options=pa_csv.ParseOptions(
+                    delimiter=self._separator, newlines_in_values=True
+                ),
                 convert_options=options,
             )
         except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
-            raise ValueError(f"{path} cannot be read: {first_line(error)}") from None
+            raise ValueError(self._complaint(path, error)) from None
+
+    def _complaint(self, path: str, error: Exception) -> str:
+        """What Arrow says, with rows counted as everywhere here: from 0, without the header."""
+        said = first_line(error)
+        found = _CONVERSION.search(said)
+        if not found:
+            return f"{path} cannot be read: {said}"
+        column, row, kind, value = found.groups()
+        numbers = {"bool": "True or False", "double": "a number", "int64": "a number"}
+        what = numbers.get(kind, kind)
+        return f"{path}: row {int(row) - 2}: {self._columns[int(column)]} is {value}, not {what}"
 
     def batches(self, columns: Sequence[str], size: int) -> Iterator[pa.RecordBatch]:
         """All rows, those columns in that order, at most `size` at a time."""
@@ -127,10 +166,13 @@ class _TextSource:
                     except StopIteration:
                         break
                     except pa.ArrowInvalid as error:
-                        raise ValueError(
-                            f"{path}: {first_line(error)}; labels that only look like numbers at "
-                            "the beginning need arms=, the list of them as strings"
-                        ) from None
+                        said = self._complaint(path, error)
+                        if f": {self._arm_column()} is" in said:
+                            said += (
+                                "; labels that only look like numbers at the beginning need "
+                                "arms=, the list of them as strings"
+                            )
+                        raise ValueError(said) from None
                     yield from sliced(self._shaped(batch, columns), size)
 
     def pieces(self, count: int, first: float = 1.0) -> list[Source]:
@@ -213,6 +255,9 @@ class OpenBanditSource(_TextSource):
 
     def _arm_column(self) -> str:
         return "item_id"
+
+    def _reward_column(self) -> str:
+        return "click"
 
     def _floats(self) -> list[str]:
         return [self._propensity, "click"]
