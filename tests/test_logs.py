@@ -326,6 +326,8 @@ def test_other_folders_and_names(tmp_path: Path) -> None:
         Log.read([tmp_path / "x.arrow", tmp_path / "x.parquet"])
     with pytest.raises(ValueError, match="a path, a table or a list of rows, not from int"):
         Log.read(3)
+    with pytest.raises(ValueError, match="the list holds no rows"):
+        Log.read([])
     with pytest.raises(ValueError, match="has no option position"):
         Log.read(tmp_path / "x.parquet", position=1)
     with pytest.raises(ValueError, match="the ending does not say"):

@@ -31,6 +31,8 @@ def opened(source: Any, format: str | None, arms: Any, options: dict[str, Any]) 
 def _from_memory(source: Any) -> Source:
     if isinstance(source, pa.RecordBatch):
         source = pa.Table.from_batches([source])
+    if isinstance(source, (list, tuple)) and not source:
+        raise ValueError("the list holds no rows, so nothing is known of the log's columns")
     if isinstance(source, Mapping) or _is_list_of_rows(source):
         source = _table(source)
     if hasattr(source, "to_batches") and hasattr(source, "count_rows"):
