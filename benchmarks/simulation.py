@@ -131,7 +131,7 @@ def measure_threads(names: list[str], counts: list[int], rounds: int, results: R
     with ThreadPoolExecutor(max(counts)) as pool:
         for name in names:
             for arms, means in INSTANCES.items():
-                simulated = Simulated(name, means).enough_trials(seconds=0.3)
+                simulated = Simulated(name, means).enough_trials(seconds=0.6)
                 if simulated.path != "engine":
                     continue
                 simulated.trials *= max(counts)  # whole blocks, however they are shared
