@@ -121,8 +121,36 @@ def formula_estimates(state, t, parameters, work):
 
 
 @kernel
-def scores(state, t, parameters, work, weight):
-    """The policy's formula, log-weight or index, for all arms."""
+def weighted(state, memory, t, parameters, work, rng, weight):
+    """exp(log_weight_a), the largest scaled to 1."""
+    wide()
+    arms = float(state.shape[1])
+    now = t[0]
+    p0, p1, p2, p3 = parameters[0], parameters[1], parameters[2], parameters[3]
+    p4, p5, p6, p7 = parameters[4], parameters[5], parameters[6], parameters[7]
+    estimate = estimates(state, t, parameters, work)
+    best, top = work[BEST, 0], work[TOP, 0]
+    for l in range(LANES):
+        top[l] = -INFINITY
+    for a in range(state.shape[1]):
+        for l in range(LANES):
+            weight[a, l] = formula(
+                state[0, a, l], state[ROW_1, a, l], state[ROW_2, a, l], state[ROW_3, a, l],
+                estimate[a, l], best[l], own_round(now, t, l), arms,
+                p0, p1, p2, p3, p4, p5, p6, p7,
+            )  # fmt: skip
+            top[l] = max(top[l], weight[a, l])
+    for a in range(state.shape[1]):
+        for l in range(LANES):
+            # Products that vanish take many times as long as others: exp makes none of 0.
+            below = weight[a, l] - top[l]
+            kept = 0.0 if below < -746.0 else 1.0
+            weight[a, l] = kept * exp(0.0 if below < -746.0 else below)
+
+
+@kernel
+def maximised(state, memory, t, parameters, work, rng, weight):
+    """1 for every arm with the largest index."""
     wide()
     arms = float(state.shape[1])
     now = t[0]
@@ -137,32 +165,6 @@ def scores(state, t, parameters, work, weight):
                 estimate[a, l], best[l], own_round(now, t, l), arms,
                 p0, p1, p2, p3, p4, p5, p6, p7,
             )  # fmt: skip
-
-
-@kernel
-def weighted(state, memory, t, parameters, work, rng, weight):
-    """exp(log_weight_a), the largest scaled to 1."""
-    wide()
-    scores(state, t, parameters, work, weight)
-    top = work[TOP, 0]
-    for l in range(LANES):
-        top[l] = -INFINITY
-    for a in range(state.shape[1]):
-        for l in range(LANES):
-            top[l] = max(top[l], weight[a, l])
-    for a in range(state.shape[1]):
-        for l in range(LANES):
-            # Products that vanish take many times as long as others: exp makes none of 0.
-            below = weight[a, l] - top[l]
-            kept = 0.0 if below < -746.0 else 1.0
-            weight[a, l] = kept * exp(0.0 if below < -746.0 else below)
-
-
-@kernel
-def maximised(state, memory, t, parameters, work, rng, weight):
-    """1 for every arm with the largest index."""
-    wide()
-    scores(state, t, parameters, work, weight)
     share_largest(weight, weight, work[TOP, 0])
 
 
@@ -494,8 +496,7 @@ def _formula_block(
     own = policy._estimates()
     words = policy._words(own_estimate=own is not rules.sample_means)
     filled: dict[str, Any] = {name: adapt(formula, words) for name, formula in formulas.items()}
-    estimator = _estimates(policy, own, common)
-    return bind(template, scores=bind(scores, estimates=estimator, **common, **filled))
+    return bind(template, estimates=_estimates(policy, own, common), **common, **filled)
 
 
 def _estimates(policy: Policy, own: Kernel, common: dict[str, Any]) -> Kernel:
