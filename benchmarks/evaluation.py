@@ -46,7 +46,7 @@ CLIP = 100.0
 #: Long runs: rounds in which only one arm could be played, which ours leaves out, are few.
 HORIZON = 1_000_000
 #: Rows of the log on which cores are compared, at least: on few, starting weighs too much.
-LONG_LOG = 20_000_000
+LONG_LOG = 80_000_000
 PLAIN = "plain NumPy: the three weighted means"
 
 
