@@ -105,9 +105,9 @@ says nothing.
 ## First use
 
 A new Python process that imports the library and simulates a policy for the first time, until the
-result is there: with nothing compiled yet, and with what an earlier process left in the cache. Most of the first is the
-engine, which all policies share. Other work on the machine lengthens even CPU time here: compare
-with the last row.
+result is there: with nothing compiled yet, and with what an earlier process left in the cache. Most
+of the first is the engine, which all policies share. Other work on the machine lengthens even CPU
+time here: compare with the last row.
 
 {first_use}
 """
