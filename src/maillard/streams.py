@@ -170,9 +170,8 @@ def _tried(shape, x, u):
     sum (3/2). For 1,000 arms Thompson sampling takes little more than half the time with them.
     """
     d, s, v = _cube(shape, x)
-    level = -log(u)
-    accepted = (s > -1.0) & (-level < 0.5 * x * x + d * (1.0 - v + log(v)))
-    square = 0.5 * x * x
+    level, square = -log(u), 0.5 * x * x
+    accepted = (s > -1.0) & (-level < square + d * (1.0 - v + log(v)))
     direct = square if shape == 0.5 else (level if shape == 1.0 else square + level)
     return _small(shape) | accepted, direct if _small(shape) else d * v
 

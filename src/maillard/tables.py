@@ -9,6 +9,11 @@ from typing import Any, Final
 _WIDTH: Final = 160
 
 
+def counted(number: float, noun: str) -> str:
+    """``1 run``, ``2,000 runs``."""
+    return f"{number:,.0f} {noun}{'' if number == 1 else 's'}"
+
+
 @dataclass(frozen=True)
 class Table:
     """Rows of text under a title; columns hold numbers, but for those in `words`."""

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import click
 
+from ..tables import counted
 from .common import (
     HELP,
     INTERRUPTED,
     as_options,
     complete_environments,
     complete_policies,
-    counted,
     print_json,
 )
 

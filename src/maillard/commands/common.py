@@ -34,11 +34,6 @@ def as_options(text: str) -> str:
     return text
 
 
-def counted(number: int, noun: str) -> str:
-    """``1 run``, ``2,000 runs``."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def console() -> Any:
     """A rich console on standard output.
 

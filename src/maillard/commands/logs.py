@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .common import HELP, console, counted, print_json
+from ..tables import counted
+from .common import HELP, console, print_json
 
 if TYPE_CHECKING:
     from ..logs import Log

@@ -18,7 +18,7 @@ from .estimators import (
     wanted,
 )
 from .moments import Array, Moments, centred, dot, products, running
-from .rows import FEW, Rows, added
+from .rows import FEW, Rows, added, lengths_of
 
 #: Numbers in an [arms, rows] array that is worked on at a time: a few of them stay in the cache.
 _CACHED: Final = 1 << 16
@@ -344,7 +344,7 @@ class CADR(Ratio):
         n, history = len(rows), rows.history
         likely, missed, squared = np.zeros(n), np.zeros(n), np.zeros(n)
         for a, (pi, mine) in enumerate(zip(self.setting.weights, rows.by_arm)):
-            p, lengths = rows.probabilities[a], _lengths(mine, n)
+            p, lengths = rows.probabilities[a], lengths_of(mine, n)
             paid = rows.paid[a]
             column = 1.0 / np.take(rows.propensity, mine)
             ones = running(column)
@@ -382,20 +382,3 @@ def central(second: Array, first: Array) -> Array:
     variance = second - first * first
     variance[variance <= _ROUNDING * second] = 0.0
     return variance
-
-
-def _lengths(positions: NDArray[np.intp], rows: int) -> NDArray[np.intp]:
-    """For how many rows what was known before each of these positions holds, and after the last."""
-    lengths = np.empty(len(positions) + 1, dtype=np.intp)
-    if len(positions) == 0:
-        lengths[0] = rows
-        return lengths
-    lengths[0] = positions[0] + 1
-    np.subtract(positions[1:], positions[:-1], out=lengths[1:-1])
-    lengths[-1] = rows - 1 - positions[-1]
-    return lengths
-
-
-def held(values: Array, positions: NDArray[np.intp], rows: int) -> Array:
-    """For every row the value that was known before it: these change only at these positions."""
-    return np.repeat(values, _lengths(positions, rows))

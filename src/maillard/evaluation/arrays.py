@@ -1,12 +1,12 @@
 """A log in memory, made of arrays: for simulations that evaluate thousands of logs."""
 
-import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..logs.sources import edges
 from .moments import Array
 from .rows import Codes
 
@@ -19,6 +19,7 @@ class _ArrayBatch(NamedTuple):
     reward: Array
     probabilities: Array | None
     table: Any = None
+    span: None = None
 
 
 class ArrayLog:
@@ -81,10 +82,12 @@ class ArrayLog:
 
     def pieces(self, count: int, first: float = 1.0) -> list["ArrayLog"]:
         """Consecutive parts, `count` at most, the first so many times as long as the others."""
-        each = self.rows / (first + count - 1.0)
-        ends = [0, *(int((first + i) * each) for i in range(count - 1)), self.rows]
-        ends = sorted(set(ends)) if self.rows else [0, 0]
-        return [self._part(int(start), int(stop)) for start, stop in itertools.pairwise(ends)]
+        return [self._part(start, stop) for start, stop in edges(self.rows, count, first)]
+
+    def outcomes(self, size: int = 1 << 16) -> Iterator[tuple[Codes, Array]]:
+        """Arms and rewards, at most `size` at a time."""
+        for batch in self.batches(size):
+            yield batch.arm, batch.reward
 
     def _part(self, start: int, stop: int) -> "ArrayLog":
         part = slice(start, stop)

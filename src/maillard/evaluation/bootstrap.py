@@ -12,7 +12,7 @@ from .arms import ArmMeans
 from .diagnostics import Diagnostics
 from .estimators import Estimator, Point, RowLocal
 from .intervals import Ends, Interval, nothing
-from .moments import Array
+from .moments import ALONE_MATRIX, Array
 from .rows import Rows
 
 Counts = NDArray[np.uint8]
@@ -28,10 +28,8 @@ _COUNTS: Final = 1 << 20
 #: Draws with replacement come from Poisson counts whose sum is expected so many of its standard
 #: errors below the number of draws: seldom too large, and little is missing.
 _MARGIN: Final = 4.0
-#: Rows, and multiplications, of one matrix product: larger ones BLAS spreads over all cores, whose
-#: threads then wait for each other for longer than the product takes.
+#: Rows of one matrix product.
 _ROWS_AT_ONCE: Final = 256
-_ALONE: Final = 1 << 17
 
 
 # --------------------------------------------------------------------------------------------------
@@ -116,7 +114,7 @@ def counts_of_replicates(seed: int, rows: int, replicates: int) -> Iterator[Coun
 
 def _add_products(sums: Array, counts: Counts, table: Array) -> None:
     """Add Σ_r counts[r, i] table[j, r] to sums[i, j], on one core."""
-    size = max(1, _ALONE // (_ROWS_AT_ONCE * len(table)))
+    size = max(1, ALONE_MATRIX // (_ROWS_AT_ONCE * len(table)))
     for first in range(0, table.shape[1], _ROWS_AT_ONCE):
         rows = slice(first, first + _ROWS_AT_ONCE)
         few = np.ascontiguousarray(table[:, rows].T)

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 
-from .arms import central, held
+from .arms import CADR, central
 from .estimators import (
     Estimator,
     Point,
@@ -26,7 +26,7 @@ from .estimators import (
     wanted,
 )
 from .moments import Array, Moments
-from .rows import Rows
+from .rows import Rows, held
 
 #: Rows that the weights by context keep in memory at most.
 ROWS_KEPT: Final = 100_000
@@ -166,7 +166,7 @@ class ContextualCADR(_WeightedByPast):
     name = "cadr"
     title = "contextual adaptive doubly robust, over earlier contexts"
     formula = "Σ D/σ̂ / Σ 1/σ̂, D = v + w (r − q(A))"
-    reference = "Bibaut, Dimakopoulou, Kallus, Chambaz and van der Laan (2021)"
+    reference = CADR.reference
     contextual = "model"
     needs_blind = True
 

@@ -410,16 +410,7 @@ def wanted(rows: Rows) -> Array:
 
     One column stands for a target that is the same in every row.
     """
-    assert rows.distribution is not None
-    found = _columns(rows.distribution)
-    if rows.other is None:
-        return found
-    assert rows.other.distribution is not None
-    return found - _columns(rows.other.distribution)
-
-
-def _columns(distribution: Array) -> Array:
-    return distribution if distribution.ndim == 2 else distribution[:, None]
+    return rows.mass if rows.other is None else rows.mass - rows.other.mass
 
 
 def weights_of(variance: Array, power: float) -> Array:
@@ -442,11 +433,10 @@ def variance_of(rows: Rows) -> Array:
             if len(d) == 1:
                 if d[0] == 0.0:  # an arm that is not wanted may be impossible
                     continue
-                np.add(p, 0.0, out=term)  # a zero of the other sign becomes the usual one
-                np.divide(d * d, term, out=term)
+                np.divide(d * d, p, out=term)
             else:
                 term[:] = 0.0
-                np.divide(d * d, p + 0.0, out=term, where=d != 0.0)
+                np.divide(d * d, p, out=term, where=d != 0.0)
             found += term
     return found
 

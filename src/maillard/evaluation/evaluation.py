@@ -204,8 +204,8 @@ def evaluate(
     contextual = model is not None or given_rows
     if remote:
         _refuse_remote(log, first, second, model, executor)
-    elif executor is not None and not hasattr(executor, "submit"):
-        raise ValueError(f"executor must be a concurrent.futures.Executor, not {executor!r}")
+    else:
+        checks.executor_or_none(executor)
     setting = Setting(rows, len(arms), weights, _cap(clip, rows), second is not None, bool(blind))
     every = "probabilities" in log.columns
     conditions = Conditions(

@@ -16,7 +16,7 @@ _ROUNDING: Final = 1e-13
 #: cores, whose threads then wait for each other for longer than the sum takes.
 _ALONE: Final = 8192
 #: It works alone on matrix products of so few multiplications.
-_ALONE_MATRIX: Final = 1 << 17
+ALONE_MATRIX: Final = 1 << 17
 #: Up to so many columns are multiplied pair by pair.
 _FEW: Final = 8
 #: So many numbers are added up by one row of a matrix product, in columns that are so long.
@@ -39,7 +39,7 @@ def dot(left: Array, right: Array) -> float:
 
 def products(left: Array, right: Array) -> Array:
     """Σ_r left[i, r] right[j, r], on one core."""
-    step = max(1, _ALONE_MATRIX // (len(left) * len(right)))
+    step = max(1, ALONE_MATRIX // (len(left) * len(right)))
     found = np.zeros((len(left), len(right)))
     for start in range(0, left.shape[1], step):
         found += left[:, start : start + step] @ right[:, start : start + step].T
@@ -56,7 +56,7 @@ def running(column: Array) -> Array:
     whole = len(column) // _STEPS * _STEPS if len(column) >= _LONG else 0
     if whole:
         steps, found = column[:whole].reshape(-1, _STEPS), sums[1 : whole + 1].reshape(-1, _STEPS)
-        size = _ALONE_MATRIX // _STEPS**2
+        size = ALONE_MATRIX // _STEPS**2
         for start in range(0, len(steps), size):
             np.matmul(steps[start : start + size], _UP_TO, out=found[start : start + size])
         found[1:] += np.cumsum(found[:-1, -1])[:, None]

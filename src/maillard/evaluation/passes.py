@@ -171,7 +171,8 @@ class Pass:
         """The rows of a block as the estimators see them."""
         every = None
         if batch.probabilities is not None:
-            every = np.ascontiguousarray(batch.probabilities.T)
+            # A zero has no sign here: divisions would carry it on.
+            every = np.add(batch.probabilities.T, 0.0, order="C")
         elif self.probabilities and self.arms == 2:
             every = _both(batch)
         model = None
@@ -194,7 +195,7 @@ class Pass:
             if target is not None
         ]  # fmt: skip
         for one in found:
-            one.known_span = getattr(batch, "span", None)
+            one.known_span = batch.span
         if self.versus is not None:
             found[0].other = found[1]
         return found[0]
@@ -203,7 +204,7 @@ class Pass:
         """What the rows of a piece add to the history of later ones; it needs few columns."""
         history = History.empty(self.arms)
         with np.errstate(all="ignore"):
-            if self.run is None and not self.weighs and hasattr(log, "outcomes"):
+            if self.run is None and not self.weighs:
                 for arm, reward in log.outcomes(BATCH):
                     history += History.of_outcomes(arm, reward, self.arms)
                 return history
@@ -292,6 +293,7 @@ class _Block(NamedTuple):
     reward: Array
     probabilities: Array | None
     table: Any
+    span: None = None
 
     @classmethod
     def of(cls, batch: Batch, start: int, stop: int) -> "_Block":

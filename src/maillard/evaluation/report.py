@@ -3,7 +3,7 @@
 import math
 from typing import TYPE_CHECKING, Final
 
-from ..tables import Table
+from ..tables import Table, counted
 
 if TYPE_CHECKING:
     from .evaluation import Estimate, Evaluation
@@ -14,14 +14,14 @@ def summary(evaluation: "Evaluation") -> str:
     seen = evaluation.diagnostics
     lines = [
         f"value of {evaluation.target}, {evaluation.level:.4g} intervals, "
-        f"{_several(seen.rows, 'round')} of {_several(len(evaluation.arms), 'arm')}",
+        f"{counted(seen.rows, 'round')} of {counted(len(evaluation.arms), 'arm')}",
         "",
         *_aligned(_rows(evaluation.estimates, evaluation.recommended), _WORDS),
         "",
         f"weights: mean {seen.mean_weight:.4g} ± {_number(seen.mean_weight_error)}, effective rows "
         f"{seen.ess:,.0f}, largest share {_percent(seen.largest_share)}",
         f"propensities: smallest {seen.smallest_propensity:.3g}; in "
-        f"{_several(seen.impossible, 'round')} the "
+        f"{counted(seen.impossible, 'round')} the "
         "target wants an arm of probability 0",
     ]
     if evaluation.arm_sums is not None and evaluation.rewards is not None:
@@ -112,7 +112,3 @@ def _number(value: float) -> str:
 
 def _percent(value: float) -> str:
     return "–" if not math.isfinite(value) else f"{float(f'{100.0 * value:.2g}'):g} %"
-
-
-def _several(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ..logs.checks import span
 from .moments import Array, Memory, dot, running
 
 Codes = NDArray[np.int32]
@@ -49,6 +50,8 @@ class Batch(Protocol):
     def probabilities(self) -> Array | None: ...
     @property
     def table(self) -> Any: ...
+    @property
+    def span(self) -> tuple[float, float, float, float] | None: ...
 
 
 def added(arm: Codes, column: Array, arms: int) -> Array:
@@ -76,6 +79,23 @@ def counted(arm: Codes, arms: int) -> Array:
         short = arm.astype(np.uint8)  # comparing bytes takes a quarter of the time
         return np.array([np.count_nonzero(short == a) for a in range(arms)], dtype=np.float64)
     return np.asarray(np.bincount(arm, minlength=arms), dtype=np.float64)
+
+
+def lengths_of(positions: NDArray[np.intp], rows: int) -> NDArray[np.intp]:
+    """For how many rows what was known before each of these positions holds, and after the last."""
+    lengths = np.empty(len(positions) + 1, dtype=np.intp)
+    if len(positions) == 0:
+        lengths[0] = rows
+        return lengths
+    lengths[0] = positions[0] + 1
+    np.subtract(positions[1:], positions[:-1], out=lengths[1:-1])
+    lengths[-1] = rows - 1 - positions[-1]
+    return lengths
+
+
+def held(values: Array, positions: NDArray[np.intp], rows: int) -> Array:
+    """For every row the value that was known before it: these change only at these positions."""
+    return np.repeat(values, lengths_of(positions, rows))
 
 
 class History(NamedTuple):
@@ -209,9 +229,14 @@ class Rows:
     def span(self) -> tuple[float, float, float, float]:
         """Smallest and largest propensity, smallest and largest reward."""
         if self.known_span is None:
-            p, r = self.propensity, self.reward
-            self.known_span = float(p.min()), float(p.max()), float(r.min()), float(r.max())
+            self.known_span = span(self.propensity, self.reward)
         return self.known_span
+
+    @property
+    def mass(self) -> Array:
+        """The target's probabilities of all arms, [arms, 1 or n]: one column for all rows alike."""
+        assert self.distribution is not None
+        return self.distribution if self.distribution.ndim == 2 else self.distribution[:, None]
 
     # ------------------------------------------------------------------------------- positivity
 
@@ -226,8 +251,7 @@ class Rows:
             if self.distribution is None or self.probabilities.min() >= NEVER:
                 return self._or_other(None)
             zero = self.probabilities < NEVER
-            mass = self.distribution if self.distribution.ndim == 2 else self.distribution[:, None]
-            found = np.any(zero & (mass != 0.0), axis=0)
+            found = np.any(zero & (self.mass != 0.0), axis=0)
         else:
             if self.arms == 1 or self.span[1] < 1.0:
                 return self._or_other(None)
@@ -313,14 +337,7 @@ class Rows:
             return self.model
         means = np.empty((self.arms, len(self)))
         for a, positions in enumerate(self.by_arm):
-            lengths = np.empty(len(positions) + 1, dtype=np.intp)
-            if len(positions):
-                lengths[0] = positions[0] + 1
-                np.subtract(positions[1:], positions[:-1], out=lengths[1:-1])
-                lengths[-1] = len(self) - 1 - positions[-1]
-            else:
-                lengths[0] = len(self)
-            means[a] = np.repeat(self._running[a], lengths)
+            means[a] = held(self._running[a], positions, len(self))
         return means
 
     @cached_property

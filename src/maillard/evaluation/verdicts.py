@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 
 from ..divergence import kl
+from ..tables import counted
 from .diagnostics import Diagnostics
 from .estimators import Estimator, Point
 from .intervals import Ends, Interval
@@ -70,7 +71,7 @@ def verdict(
         return _of_arm_means(interval, point, seen)
     left_out = ""
     if seen.impossible > 0.01 * seen.rows:
-        left_out = f"; {several(seen.impossible, 'round')} could not play what the target wants"
+        left_out = f"; {counted(seen.impossible, 'round')} could not play what the target wants"
     if interval.anytime:
         return f"valid at every time, whatever policy wrote the log{left_out}"
     if seen.ess < FEW or seen.largest_share > LARGE_SHARE:
@@ -112,7 +113,7 @@ def contradicted(seen: Diagnostics) -> bool:
 
 def _too_few(seen: Diagnostics) -> str:
     if seen.usable < FEW:
-        reason = f"{several(seen.usable, 'row')} are too few"
+        reason = f"{counted(seen.usable, 'row')} are too few"
     elif seen.ess < FEW:
         reason = f"the weights leave {seen.ess:,.0f} effective rows of {seen.usable:,}"
     else:
@@ -122,15 +123,10 @@ def _too_few(seen: Diagnostics) -> str:
     return reason
 
 
-def several(count: float, what: str) -> str:
-    """``1 row``, ``2,000 rows``."""
-    return f"{count:,.0f} {what}{'' if count == 1 else 's'}"
-
-
 def _of_arm_means(interval: Interval, point: Point, seen: Diagnostics) -> str:
     assert point.arms is not None
     least = point.arms.pulls[point.arms.weights != 0.0].min()
-    few = f", though one arm has only {several(least, 'pull')}" if least < MANY else ""
+    few = f", though one arm has only {counted(least, 'pull')}" if least < MANY else ""
     if interval.anytime:
         return f"valid at every time, whatever policy wrote the log{few}"
     if interval.name == "policy-bootstrap":

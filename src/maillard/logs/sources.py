@@ -42,6 +42,13 @@ class Source(Protocol):
         """
 
 
+def edges(rows: int, count: int, first: float = 1.0) -> list[tuple[int, int]]:
+    """Where such parts of so many rows start and stop; one of no rows if there are none."""
+    each = rows / (first + count - 1.0)
+    stops = sorted({*(int((first + i) * each) for i in range(count - 1)), rows} - {0})
+    return list(itertools.pairwise([0, *stops])) or [(0, 0)]
+
+
 def cut(sizes: Sequence[int], count: int, first: float = 1.0) -> list[slice]:
     """Consecutive slices, `count` at most and none empty, of about equal sums of sizes.
 
@@ -82,13 +89,10 @@ class TableSource:
         yield from self.table.select(list(columns)).to_batches(max_chunksize=size)
 
     def pieces(self, count: int, first: float = 1.0) -> list[Source]:
-        each = self.rows / (first + count - 1.0)
-        edges = [0, *(int((first + i) * each) for i in range(count - 1)), self.rows]
         return [
             TableSource(self.table.slice(start, stop - start), self.name)
-            for start, stop in itertools.pairwise(edges)
-            if stop > start
-        ] or [self]
+            for start, stop in edges(self.rows, count, first)
+        ]
 
 
 @dataclass

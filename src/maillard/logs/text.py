@@ -96,7 +96,7 @@ class _TextSource:
         return [
             name
             for name in self._columns
-            if name in ("propensity", "log_propensity", "reward") or name.startswith(_PROBABILITY)
+            if name in ("propensity", "log_propensity") or name.startswith(_PROBABILITY)
         ]
 
     def _schema(self, found: pa.Schema) -> pa.Schema:
@@ -113,7 +113,6 @@ class _TextSource:
     def _sniffed(self) -> pa.Schema:
         """The types, as the beginning of the first file suggests them; fixed from then on."""
         reward = self._reward_column()
-        self._types.pop(reward, None)
         with self._open(self.paths[0], self._columns) as reader:
             found = reader.schema
         self._types.update(
@@ -260,7 +259,7 @@ class OpenBanditSource(_TextSource):
         return "click"
 
     def _floats(self) -> list[str]:
-        return [self._propensity, "click"]
+        return [self._propensity]
 
     def _schema(self, found: pa.Schema) -> pa.Schema:
         ours = {theirs: name for name, theirs in self._theirs.items()}

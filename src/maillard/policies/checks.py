@@ -83,6 +83,13 @@ def whole(name: str, value: Any, low: int = 1) -> int:
     return int(value)
 
 
+def executor_or_none(executor: Any) -> Any:
+    """Something that work can be submitted to, or None."""
+    if executor is not None and not hasattr(executor, "submit"):
+        raise ValueError(f"executor must be a concurrent.futures.Executor, not {executor!r}")
+    return executor
+
+
 def share(name: str, value: Any) -> float:
     """A number in [0, 1]."""
     number = isinstance(value, (int, float, np.floating)) and not isinstance(value, bool)

@@ -8,7 +8,7 @@ from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ..policies.checks import whole
+from ..policies.checks import executor_or_none, whole
 from .curve import Curve, missing
 from .plan import Job, Plan, run_piece
 from .progress import Advance
@@ -115,8 +115,7 @@ def run(
         count = (os.cpu_count() or 1) if executor is None else _AHEAD // 4
     else:
         count = whole("workers", workers)
-    if executor is not None and not hasattr(executor, "submit"):
-        raise ValueError(f"executor must be a concurrent.futures.Executor, not {executor!r}")
+    executor_or_none(executor)
     if resume and folder is None:
         raise ValueError("resume needs the folder of the run")
     held = None if folder is None else _held(folder, plan, resume)
